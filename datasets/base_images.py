@@ -50,8 +50,8 @@ def read_prepared(name: str, split: str, instead: str) -> tuple[np.ndarray, np.n
     before = logging.root.manager.disable
     try:
         logging.disable(logging.ERROR)  # about unreachable servers; one line is enough
-        found = tfds.builder(name).as_dataset(split=split, batch_size=BATCH, shuffle_files=False)
-        batches = list(tfds.as_numpy(found))
+        dataset = tfds.builder(name).as_dataset(split=split, batch_size=BATCH, shuffle_files=False)
+        batches = list(tfds.as_numpy(dataset))
     except Exception as error:  # any failure of a disk or a description
         words = " ".join(str(error).split(". ")[0].split())[:120]
         raise ValueError(
@@ -93,5 +93,5 @@ def split_indices(
         parts["train"].append(places[:train])
         parts["validation"].append(places[train : train + validation])
         parts["test"].append(places[train + validation : needed])
-    found = {name: np.concatenate(places) for name, places in parts.items()}
-    return found | ({"test": np.arange(base.num_train, len(base.labels))} if test is None else {})
+    indices = {name: np.concatenate(places) for name, places in parts.items()}
+    return indices | ({"test": np.arange(base.num_train, len(base.labels))} if test is None else {})

@@ -37,10 +37,10 @@ def uniforms(ops, seed, start, count: int, dtype: str = "float32"):
         numbers = ops.stack(_numbers(ops, _block(ops, seed, group), dtype), axis=-1)
         return ops.reshape(numbers, [*numbers.shape[:-2], count])
     place = start[..., None] + ops.arange(count)
-    found = _numbers(ops, _block(ops, seed, place // lanes), dtype)
-    chosen = found[0]
+    drawn = _numbers(ops, _block(ops, seed, place // lanes), dtype)
+    chosen = drawn[0]
     for lane in range(1, lanes):
-        chosen = ops.where(place % lanes == lane, found[lane], chosen)
+        chosen = ops.where(place % lanes == lane, drawn[lane], chosen)
     return chosen
 
 

@@ -57,8 +57,8 @@ class StreamPlan:
         if condition is not None:
             if (scale, seq_len, options) != (1.0, None, None):
                 raise ValueError(f"condition={condition!r} says scale, seq_len and options; leave them out.")
-            said = task.condition(condition)
-            scale, seq_len, options = said.scale, said.seq_len, said.options
+            named = task.condition(condition)
+            scale, seq_len, options = named.scale, named.seq_len, named.options
         check_integer("batch_size", batch_size, 1)
         if not is_number(scale) or not 0.0 < scale <= LARGEST_SCALE:
             raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0, in float32.")
@@ -73,14 +73,14 @@ class StreamPlan:
         length = ["length", num_tokens] if num_tokens != family.training_length else []
         purposes = [(split, *length, f) for f in STEP_FIELDS] + [(split, f) for f in INDEX_FIELDS]
         keys = [[random_key(*member, *purpose) for purpose in purposes] for member in population.members]
-        given = {**(options or {}), **({} if scale == 1.0 else {"scale": float(scale)})}
-        _check_options(data, family.name, given)
+        all_options = {**(options or {}), **({} if scale == 1.0 else {"scale": float(scale)})}
+        _check_options(data, family.name, all_options)
         numbers = data.num_uniforms(num_tokens)
         if type(data).examples is not RuleData.examples:
             numbers = max(numbers, *map(math.prod, task.example_shapes(num_tokens).values()))
         steps = max(1, min(64, NUMBERS_PER_BLOCK // (batch_size * numbers)))
         dtype, seeds = "float32" if split == "train" else "float64", np.array(keys, np.int64)
-        return cls(population, data, batch_size, num_tokens, dtype, given, thresholds, seeds, steps)
+        return cls(population, data, batch_size, num_tokens, dtype, all_options, thresholds, seeds, steps)
 
     @property
     def width(self) -> int:
@@ -135,12 +135,12 @@ def _num_tokens(task: Task, seq_len: int | None) -> int:
     return check_integer("seq_len", num_tokens, family.min_tokens)
 
 
-def _check_options(data: RuleData, family: str, given: Mapping[str, Any]) -> None:
+def _check_options(data: RuleData, family: str, options: Mapping[str, Any]) -> None:
     """Raise `ValueError` for options that `RuleData.examples` does not have."""
     try:
-        inspect.signature(data.examples).bind(None, None, None, **given)
+        inspect.signature(data.examples).bind(None, None, None, **options)
     except TypeError as error:
         raise ValueError(
             f"{type(data).__name__}.examples, of the family {family!r}, received the options "
-            f"{', '.join(given) or 'none'}: {error}. Give those that it has."
+            f"{', '.join(options) or 'none'}: {error}. Give those that it has."
         ) from error

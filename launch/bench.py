@@ -90,26 +90,26 @@ def define_flags(values: flags.FlagValues) -> None:
     define_settings(values)
 
 
-def main(given: flags.FlagValues) -> None:
+def main(values: flags.FlagValues) -> None:
     """Measure the requested programs that are not measured yet, or list them, and print the table."""
-    if given.json is not None:
-        check_file_writable(given.json, "--json")
-    requests, common, on_device = requests_of_flags(given), how_measured(given), given.device is not None
-    if given.profile is not None:
-        common["profile"] = str(check_writable(given.profile, "--profile").absolute())
-    rows = Rows(given.json, anew=not on_device)  # CPU times are comparable only within a run
-    released = [] if given.released is None else read_rows(given.released)
-    left = [request for request in requests if given.profile is not None or not rows.has(request)]
+    if values.json is not None:
+        check_file_writable(values.json, "--json")
+    requests, common, on_device = requests_of_flags(values), how_measured(values), values.device is not None
+    if values.profile is not None:
+        common["profile"] = str(check_writable(values.profile, "--profile").absolute())
+    rows = Rows(values.json, anew=not on_device)  # CPU times are comparable only within a run
+    released = [] if values.released is None else read_rows(values.released)
+    left = [request for request in requests if values.profile is not None or not rows.has(request)]
     if on_device:
         seconds = sum(expected_seconds(request, rows) for request in left)
         print(f"{plural(len(requests), 'cell')}, {len(requests) - len(left)} of them measured before; the "
               f"rest may take some {seconds / 60:.1f} minutes.", flush=True)  # fmt: skip
-    if given.dry_run:
+    if values.dry_run:
         for request in left:
             print(f"{expected_seconds(request, rows):5.0f} s  {label_of(*cells_of(request))}")
         return
     try:
-        measure_requests(left, rows, common, 60 * given.minutes if on_device else NO_END)
+        measure_requests(left, rows, common, 60 * values.minutes if on_device else NO_END)
     finally:
         print_table(list(rows), released)
 

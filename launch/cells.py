@@ -89,20 +89,20 @@ def define_study(values: flags.FlagValues) -> None:
     flags.DEFINE_string("study", None, words, flag_values=values)
 
 
-def cells_of_flags(given: flags.FlagValues) -> list[Cell]:
+def cells_of_flags(values: flags.FlagValues) -> list[Cell]:
     """Return the cells that the flags ask for, per task type: one per variant, then one per registered model.
 
     An option goes to the variants that know it. Raise `ValueError` on invalid values or combinations.
     """
-    archs = listed(given.arch or [])
+    archs = listed(values.arch or [])
     if not archs:
         raise ValueError("Give --study=NAME, or say at least --arch=..., such as --arch=mlp,mha --rules=2,8.")
     for arch in archs:
         check_choice("--arch", arch, FAMILIES)
-    settings = settings_given(given, several=isinstance(given.arch, list))
-    points = sum(grids(given, [FAMILIES[arch] for arch in dict.fromkeys(archs)], settings), Grid([]))
+    settings = settings_given(values, several=isinstance(values.arch, list))
+    points = sum(grids(values, [FAMILIES[arch] for arch in dict.fromkeys(archs)], settings), Grid([]))
     cells = [cell_of(_sized(point)) for point in points]
-    if isinstance(given.arch, list):
+    if isinstance(values.arch, list):
         check_cells(cells)
     for cell in cells:
         check_cell(cell)
@@ -118,35 +118,35 @@ def _sized(point: Point) -> Point:
     return {**point, "protocol": lambda task: preset(name, task).shortened(steps)}
 
 
-def cells_given(given: flags.FlagValues) -> tuple[str, list[Cell], list[str]]:
+def cells_given(values: flags.FlagValues) -> tuple[str, list[Cell], list[str]]:
     """Return a name, the cells of --study or else of the flags, and the plug-ins that they need.
 
     Raise `ValueError` if no cell of a study matches the flags, or a flag would change its cells.
     """
-    if given.study is None:
-        return "sweep", cells_of_flags(given), list(given.plugin)
-    study = load_study(given.study)
+    if values.study is None:
+        return "sweep", cells_of_flags(values), list(values.plugin)
+    study = load_study(values.study)
     return (
         study.name,
-        choose_cells(study.cells, given),
-        [*given.plugin, *([study.plugin] if study.plugin else [])],
+        choose_cells(study.cells, values),
+        [*values.plugin, *([study.plugin] if study.plugin else [])],
     )
 
 
-def choose_cells(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
+def choose_cells(cells: Sequence[Cell], values: flags.FlagValues) -> list[Cell]:
     """Return the cells of a study that match the flags; raise `ValueError` if none does, or a flag would
     change the cells."""
-    others = [name for name in (*NUMBERS, *WORDS, "learning_rate", "model", "set") if name in given]
-    changed = [name for name in others if name not in CHOOSES and given[name].present]
-    changed += settings_given(given)["task"]
+    others = [name for name in (*NUMBERS, *WORDS, "learning_rate", "model", "set") if name in values]
+    changed = [name for name in others if name not in CHOOSES and values[name].present]
+    changed += settings_given(values)["task"]
     if changed:
         raise ValueError(
             f"--{changed[0]} cannot be given with --study, whose file says it. Copy and change the file, or "
             "leave --study out."
         )
     for name, value_of in CHOOSES.items():
-        if given[name].present:
-            wanted = whole_numbers(name, given) if name in NUMBERS else listed(given[name].value)
+        if values[name].present:
+            wanted = whole_numbers(name, values) if name in NUMBERS else listed(values[name].value)
             present = list(dict.fromkeys(value_of(cell) for cell in cells))
             for value in wanted:
                 check_choice(f"--{name}", value, present)

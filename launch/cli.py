@@ -77,41 +77,41 @@ def _run(
     """Run a command, or print its help."""
     for location in plugins_given(arguments):
         load_plugin(location)
-    given = flags.FlagValues()
-    define_flags(given)
-    define_plugin(given)
+    values = flags.FlagValues()
+    define_flags(values)
+    define_plugin(values)
     if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
-        print(help_of(sys.modules[define_flags.__module__].__doc__ or "", given, name, arguments))
+        print(help_of(sys.modules[define_flags.__module__].__doc__ or "", values, name, arguments))
         return
-    _, *stray = _parsed(given, [name, *arguments])
+    _, *stray = _parsed(values, [name, *arguments])
     if stray:
         raise ValueError(f"{stray[0]!r} was not expected; flags are written --name=value.")
-    check_no_pipe(given)
-    main(given)
+    check_no_pipe(values)
+    main(values)
 
 
-def _parsed(given: flags.FlagValues, arguments: list[str]) -> list[str]:
+def _parsed(values: flags.FlagValues, arguments: list[str]) -> list[str]:
     """Return the arguments that are not flags; the error on an unknown flag suggests an existing one."""
     try:
-        return given(arguments)
+        return values(arguments)
     except flags.IllegalFlagValueError as error:
         refused = re.match(r"flag --(\w+)=(.*?): ", str(error), re.DOTALL)
         if refused is None:
             raise
         flag, value = refused.groups()
-        check_choice(f"--{flag}", value, getattr(given[flag].parser, "enum_values", [value]))
-        raise ValueError(f"--{flag}={value}: expected {given[flag].parser.syntactic_help}.") from None
+        check_choice(f"--{flag}", value, getattr(values[flag].parser, "enum_values", [value]))
+        raise ValueError(f"--{flag}={value}: expected {values[flag].parser.syntactic_help}.") from None
     except flags.UnrecognizedFlagError as error:
-        near = [f"--{name}" for name in get_close_matches(error.flagname, list(given), n=2)]
+        near = [f"--{name}" for name in get_close_matches(error.flagname, list(values), n=2)]
         hint = f"did you mean {' or '.join(near)}?" if near else "--help lists the flags"
-        said = KNOWN_ELSEWHERE.get(error.flagname, hint)
-        raise ValueError(f"--{error.flagname}: there is no such flag; {said}") from None
+        advice = KNOWN_ELSEWHERE.get(error.flagname, hint)
+        raise ValueError(f"--{error.flagname}: there is no such flag; {advice}") from None
 
 
-def check_no_pipe(given: flags.FlagValues) -> None:
+def check_no_pipe(flag_values: flags.FlagValues) -> None:
     """Raise `ValueError` if a flag names a pipe: opening one may block for ever."""
-    for name in given:
-        value = given[name].value
+    for name in flag_values:
+        value = flag_values[name].value
         values: list[Any] = value if isinstance(value, list) else [value]
         for path in (
             path for value in values if isinstance(value, str) for path in (value, *value.split(","))

@@ -27,13 +27,13 @@ WORDS = {"preset": "preset", "setting": "setting", "architecture": "architecture
 WORDS |= {"precision": "training.precision"}
 
 
-def grids(given: flags.FlagValues, families: Sequence[Family], settings: Settings) -> Iterator[Grid]:
+def grids(values: flags.FlagValues, families: Sequence[Family], settings: Settings) -> Iterator[Grid]:
     """Yield the points of every family; options of --set go to the variants that know them."""
-    models, variants = _models(given), _variants(given, families)
+    models, variants = _models(values), _variants(values, families)
     if not models and not any(variants.values()):
         raise ValueError(f"--variant is empty; expected some of {', '.join(known_variants(families[0]))}.")
-    own = _own_options(given, families, variants, models, settings)
-    shared = _shared_axes(given) | _paths({part: settings[part] for part in PARTS})
+    own = _own_options(values, families, variants, models, settings)
+    shared = _shared_axes(values) | _paths({part: settings[part] for part in PARTS})
     for family in families:
         axes = {"arch": family.name, **_task_axes(family, families, settings), **shared}
         parts = [grid(variant=name, **_paths(some)) for (of, name), some in own.items() if of == family.name]
@@ -46,7 +46,7 @@ def _paths(options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _own_options(
-    given: flags.FlagValues,
+    values: flags.FlagValues,
     families: Sequence[Family],
     variants: Mapping[str, Sequence[str]],
     models: Sequence[str],
@@ -55,8 +55,8 @@ def _own_options(
     """Return the options of each (family, variant); raise `ValueError` on one that no variant knows."""
     owners = [(family, name) for family in families for name in (*variants[family.name], *models)]
     asked = {namespace: settings[namespace] for namespace in OPTIONS if settings[namespace]}
-    own, known = share_options(asked, owners, given.architecture)
-    networks = [given.architecture or f.architecture for f in families if variants[f.name]]
+    own, known = share_options(asked, owners, values.architecture)
+    networks = [values.architecture or f.architecture for f in families if variants[f.name]]
     of_models = [*(f"the architecture {name!r}" for name in networks), *map(repr, models)]
     for namespace in asked:
         names = of_models if namespace == "model" else [name for _, name in owners]
@@ -64,9 +64,9 @@ def _own_options(
     return own
 
 
-def _models(given: flags.FlagValues) -> list[str]:
+def _models(values: flags.FlagValues) -> list[str]:
     """Return the registered models of --model, without duplicates."""
-    models = list(dict.fromkeys(given.model if "model" in given else []))
+    models = list(dict.fromkeys(values.model if "model" in values else []))
     for name in models:
         if name not in MODELS:
             raise ValueError(
@@ -83,14 +83,14 @@ def _task_axes(family: Family, families: Sequence[Family], settings: Settings) -
     return {**{k: v for k, v in settings["task"].items() if k not in foreign}, "setting": family.settings[0]}
 
 
-def _variants(given: flags.FlagValues, families: Sequence[Family]) -> dict[str, list[str]]:
+def _variants(values: flags.FlagValues, families: Sequence[Family]) -> dict[str, list[str]]:
     """Return family -> variants of --variant that it knows, without duplicates; by default all its own."""
-    if given.variant is None:
+    if values.variant is None:
         return {family.name: default_variants(family) for family in families}
     known = dict.fromkeys(name for family in families for name in known_variants(family))
-    for name in given.variant:
+    for name in values.variant:
         check_choice("--variant", name, known)
-    chosen = dict.fromkeys(given.variant)
+    chosen = dict.fromkeys(values.variant)
     return {family.name: [name for name in chosen if name in known_variants(family)] for family in families}
 
 
@@ -99,16 +99,16 @@ def known_variants(family: Family) -> list[str]:
     return list(dict.fromkeys([*(variant.name for variant in family.variants), *ROUTERS]))
 
 
-def _shared_axes(given: flags.FlagValues) -> dict[str, list[Any]]:
+def _shared_axes(values: flags.FlagValues) -> dict[str, list[Any]]:
     """Return the axes of all flags except --arch, --variant, --model and --set."""
     axes: dict[str, list[Any]] = {}
     for name, (path, least) in NUMBERS.items():
-        if given[name].value is not None:
-            axes[path] = [check_integer(f"--{name}", value, least) for value in whole_numbers(name, given)]
+        if values[name].value is not None:
+            axes[path] = [check_integer(f"--{name}", value, least) for value in whole_numbers(name, values)]
     for name, path in WORDS.items():
-        if given[name].value is not None:
-            axes[path] = listed(given[name].value)
-    rate = given.learning_rate
+        if values[name].value is not None:
+            axes[path] = listed(values[name].value)
+    rate = values.learning_rate
     if rate is not None:
         if not 0 < rate < 1:
             raise ValueError(f"--learning_rate={rate} must lie between 0 and 1.")
@@ -120,9 +120,9 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def whole_numbers(name: str, given: flags.FlagValues) -> list[int]:
+def whole_numbers(name: str, flag_values: flags.FlagValues) -> list[int]:
     """Return the whole numbers of a flag."""
-    values = listed(given[name].value)
+    values = listed(flag_values[name].value)
     try:
         return [int(value) for value in values]
     except ValueError:

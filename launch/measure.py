@@ -87,56 +87,56 @@ def define_flags(values: flags.FlagValues) -> None:
     define.integer("seed", 0, "The seed of the permutations.")
 
 
-def main(given: flags.FlagValues) -> None:
+def main(values: flags.FlagValues) -> None:
     """Read, measure, print and write; raise `OSError` or `ValueError` with one line on a failure."""
-    if not given.activations or not given.out:
+    if not values.activations or not values.out:
         raise ValueError(
             "Give --activations=x.npz, with arrays `activations` and `labels`, and --out=DIR, where to write."
         )
-    out = check_writable(given.out, "--out")
-    probs = label_probs(given.label_probs)
-    check_number("--confidence", given.confidence, 0.5, 0.9999)
-    wanted = chosen_analyses(given.analyses[0] if len(given.analyses) == 1 else given.analyses)
-    names = run_names(given.activations)
-    routings = [read(path, given, probs) for path in given.activations]
-    for path, routing in zip(given.activations, routings, strict=True):
+    out = check_writable(values.out, "--out")
+    probs = label_probs(values.label_probs)
+    check_number("--confidence", values.confidence, 0.5, 0.9999)
+    wanted = chosen_analyses(values.analyses[0] if len(values.analyses) == 1 else values.analyses)
+    names = run_names(values.activations)
+    routings = [read(path, values, probs) for path in values.activations]
+    for path, routing in zip(values.activations, routings, strict=True):
         if len(routings) > 1 and not routing.has_tokens:
             raise ValueError(f"{path} holds counts; expected tokens: models are compared token by token.")
         if routing.num_tokens != routings[0].num_tokens:
             raise ValueError(
-                f"{path} has {routing.num_tokens} tokens and {given.activations[0]} "
+                f"{path} has {routing.num_tokens} tokens and {values.activations[0]} "
                 f"{routings[0].num_tokens}; expected the same tokens in the same order."
             )
-        check_same_tokens(routing, routings[0], path, given.activations[0])
+        check_same_tokens(routing, routings[0], path, values.activations[0])
     runs: list[Run] = []
     saturated: dict[str, Analysed] = {}
     for name, routing in zip(names, routings, strict=True):
-        layers, sums = measured(routing, given, probs)
+        layers, sums = measured(routing, values, probs)
         print(report_text(layers, routing.names))
-        folder = out / name if len(given.activations) > 1 else out
+        folder = out / name if len(values.activations) > 1 else out
         bar = partial(progress_bar, desc="what they follow", unit="layer")
-        more = followed_sections(routing, folder, given.logits, given.top_k, given.seed, bar)
+        more = followed_sections(routing, folder, values.logits, values.top_k, values.seed, bar)
         against = None if routing is routings[-1] else routings[-1]
         analyses = run_analyses(
             routing, wanted, partial(progress_bar, unit="layer"), against=against,
-            from_logits=given.logits, top_k=given.top_k, permutations=min(given.permutations, FEWEST),
-            confidence=given.confidence, seed=given.seed,
+            from_logits=values.logits, top_k=values.top_k, permutations=min(values.permutations, FEWEST),
+            confidence=values.confidence, seed=values.seed,
         )  # fmt: skip
         if SATURATION in analyses.found:
             saturated[name] = analyses.found[SATURATION]
         more += analysed_sections(analyses, folder, routing.names)
         print(f"Wrote {write_routing_report(layers, folder, routing.names, more=more)}")
         if len(routings) > 1:
-            runs.append(Run(name, sums, layers, layers_of(routing.whole(), given.logits, given.top_k)))
+            runs.append(Run(name, sums, layers, layers_of(routing.whole(), values.logits, values.top_k)))
     if runs:
         bar = partial(progress_bar, desc="compared", unit="layer")
-        compared = compare_runs(runs, routings[0].documents, probs, given.confidence, given.seed, bar)
+        compared = compare_runs(runs, routings[0].documents, probs, values.confidence, values.seed, bar)
         print(f"Wrote {write_comparison(runs, list(compared), out, routings[0].names, saturated)}")
 
 
-def read(path: str, given: flags.FlagValues, probs: str | list[float] | None) -> Routing:
+def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -> Routing:
     """Read a file of activations, and check that it can be measured with these flags."""
-    for one in given.shared:
+    for one in values.shared:
         if not one.isdecimal():
             raise ValueError(
                 f"--shared={one} is no number of an expert; expected numbers with commas between."
@@ -144,37 +144,37 @@ def read(path: str, given: flags.FlagValues, probs: str | list[float] | None) ->
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         routing = Routing.read(
-            path, given.array, given.labels, given.documents, given.label_names, given.layer_names,
-            given.experts, given.weights, given.num_experts, list(map(int, given.shared)), given.format,
-            given.top_k,
+            path, values.array, values.labels, values.documents, values.label_names, values.layer_names,
+            values.experts, values.weights, values.num_experts, list(map(int, values.shared)), values.format,
+            values.top_k,
         )  # fmt: skip
     for note in notes:
         print(f"Warning: {path}: {note.message}")
     if not isinstance(routing.activations, Sent):
         for name in ("num_experts", "weights", "shared"):
-            if given[name].value:
+            if values[name].value:
                 raise ValueError(
                     f"{path}: --{name} belongs to chosen experts, but gates were read. Leave it out, or name "
                     "the array of experts with --experts=NAME."
                 )
     num_labels = 1 if routing.labels is None else len(np.unique(routing.labels))
-    check_permutations("--permutations", given.permutations, (num_labels, routing.activations.shape[2]))
+    check_permutations("--permutations", values.permutations, (num_labels, routing.activations.shape[2]))
     routing.check_label_probs(probs)
     return routing
 
 
 def measured(
-    routing: Routing, given: flags.FlagValues, probs: str | list[float] | None
+    routing: Routing, values: flags.FlagValues, probs: str | list[float] | None
 ) -> tuple[list[LayerMeasures], ActivationAccumulator]:
     """Return the measures of every layer, and the sums that they come from."""
     try:
         bar = partial(progress_bar, desc="tokens", total=routing.num_chunks, unit="chunk")
-        sums = routing.sums(given.logits, given.top_k, bar)
+        sums = routing.sums(values.logits, values.top_k, bar)
         layers = sums.result(
             label_probs=probs,
-            permutations=given.permutations,
-            confidence=given.confidence,
-            seed=given.seed,
+            permutations=values.permutations,
+            confidence=values.confidence,
+            seed=values.seed,
             progress=partial(progress_bar, desc="layers", unit="layer"),
         )
     except ValueError as error:

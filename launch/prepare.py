@@ -57,15 +57,15 @@ def define_flags(values: flags.FlagValues) -> None:
     define.enum("file_format", "tfrecord", ["tfrecord", "array_record"], words)
 
 
-def main(given: flags.FlagValues) -> None:
+def main(values: flags.FlagValues) -> None:
     """Prepare the configurations one after the other."""
-    configs = choose_configs(given.configs)
-    data_dir = given.data_dir or tfds.core.constants.DATA_DIR
+    configs = choose_configs(values.configs)
+    data_dir = values.data_dir or tfds.core.constants.DATA_DIR
     if "://" not in str(data_dir):
         check_writable(Path(os.path.expanduser(data_dir)), "--data_dir")  # an unknown ~user stays
     logging.set_verbosity(logging.WARNING)
     for number, config in enumerate(configs, start=1):
-        print(f"[{number}/{len(configs)}] {prepare(config, given.data_dir, given.file_format)}", flush=True)
+        print(f"[{number}/{len(configs)}] {prepare(config, values.data_dir, values.file_format)}", flush=True)
 
 
 #: the whole command

@@ -60,63 +60,63 @@ def define_flags(values: flags.FlagValues) -> None:
     define.integer("width", None, "The width whose activation matrices are drawn; all by default.")
 
 
-def main(given: flags.FlagValues) -> None:
+def main(values: flags.FlagValues) -> None:
     """Read the results, judge the claims, write the report or the archive, and print the requested texts."""
-    folders, out = check_flags(given)
-    study = read(folders, given)
-    wanted = given.claims or (out and not given.figures)
+    folders, out = check_flags(values)
+    study = read(folders, values)
+    wanted = values.claims or (out and not values.figures)
     judged = study.claims() if wanted else pd.DataFrame()
     written: list[Path | str] = []
     if out:
-        choice = {name: given[name].value for name in ("data_seed", "seed", "width")}
-        choice["num_rules"] = given.rules
+        choice = {name: values[name].value for name in ("data_seed", "seed", "width")}
+        choice["num_rules"] = values.rules
         bar = partial(progress_bar, desc="figures", unit="figure")
-        written.append(write_report(study, out, given.figures, bar, judged, given.vector, **choice))
-    if given.archive:
-        write_archive(study.cells, given.archive)
-        written.append(given.archive)
-    if given.claims:
+        written.append(write_report(study, out, values.figures, bar, judged, values.vector, **choice))
+    if values.archive:
+        write_archive(study.cells, values.archive)
+        written.append(values.archive)
+    if values.claims:
         print(print_claims(judged, study.level))
-    if given.measures:
+    if values.measures:
         print(print_judged(study.judged_measures, study.level))
     missing = len(study.missing)
     print(f"{plural(missing, 'cell') if missing else 'No cell'} missing of those that were asked for.")
     print(f"Wrote {' and '.join(map(str, written))}")
 
 
-def check_flags(given: flags.FlagValues) -> tuple[list[str], Path | None]:
+def check_flags(values: flags.FlagValues) -> tuple[list[str], Path | None]:
     """Return the folders to read, and the one to write to; raise `ValueError` on invalid flags."""
-    folders = [part for item in given.results or [] for part in item.split(",") if part]
-    if not folders or not (given.out or given.archive):
+    folders = [part for item in values.results or [] for part in item.split(",") if part]
+    if not folders or not (values.out or values.archive):
         raise ValueError(
             "Give --results=DIR, a folder that training wrote, and --out=DIR, where to write (or --archive)."
         )
     for flag, known in (("figures", FIGURES), ("vector", VECTOR)):
-        for name in given[flag].value or []:
+        for name in values[flag].value or []:
             check_choice(f"--{flag}", name, list(known))
-    if given.archive:
-        check_archive_name("--archive", given.archive)
-        check_file_writable(given.archive, "--archive")
-    if not given.out:
+    if values.archive:
+        check_archive_name("--archive", values.archive)
+        check_file_writable(values.archive, "--archive")
+    if not values.out:
         return folders, None
-    out = check_writable(given.out, "--out")
+    out = check_writable(values.out, "--out")
     for folder in FOLDERS:
         check_writable(out / folder, "--out")
     return folders, out
 
 
-def read(folders: list[str], given: flags.FlagValues) -> Study:
+def read(folders: list[str], values: flags.FlagValues) -> Study:
     """Return the results in the folders, restricted to the protocols and variants of the flags."""
     bar = partial(progress_bar, desc="cells", unit="cell")
-    study = Study.read(folders, given.checkpoint, given.protocol, progress=bar)
+    study = Study.read(folders, values.checkpoint, values.protocol, progress=bar)
     for place in {cell.path.parent for cell in study.cells}:
         remove_left(place)
-    if not given.variant:
+    if not values.variant:
         return study
     routers = study.results["router"]
-    for name in given.variant:
+    for name in values.variant:
         check_choice("--variant", name, sorted(routers.unique()))
-    return study.of_variants(study.results.loc[routers.isin(given.variant), "variant"].unique())
+    return study.of_variants(study.results.loc[routers.isin(values.variant), "variant"].unique())
 
 
 #: the whole command

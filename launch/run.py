@@ -100,33 +100,33 @@ class Asked:
     preset: str  # its name
 
 
-def main(given: flags.FlagValues) -> None:
+def main(values: flags.FlagValues) -> None:
     """Resolve the cells, check them, train the unfinished ones, and print the table."""
-    asked = resolve(given)
+    asked = resolve(values)
     states = look_up(asked)
     announce(asked)
-    left_out = train(asked, states, given)
+    left_out = train(asked, states, values)
     print_table(asked, left_out)
 
 
-def resolve(given: flags.FlagValues) -> Asked:
+def resolve(values: flags.FlagValues) -> Asked:
     """Return the cells of the flags, and the folder to write to; raise `ValueError` on invalid flags."""
-    plain = cells_of_flags(given)
-    cells = with_best(plain, given)
+    plain = cells_of_flags(values)
+    cells = with_best(plain, values)
     first = shared_cell(plain)
     label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)
-    name = f"{label}_{given.preset}" + ("_best" if given.best else "")
-    out = Path(given.out or Path("runs", name))
+    name = f"{label}_{values.preset}" + ("_best" if values.best else "")
+    out = Path(values.out or Path("runs", name))
     check_path("--out", out)
-    configuration = check_folder(out, plain, given.best)
+    configuration = check_folder(out, plain, values.best)
     from modtf.results.schema import CHECKPOINTS  # pandas takes time
 
-    checkpoint = given.checkpoint or first.task.family.checkpoint
+    checkpoint = values.checkpoint or first.task.family.checkpoint
     check_choice("--checkpoint", checkpoint, CHECKPOINTS)
     training = plain[0].protocol.training
-    rate = "the rates found" if given.best else f"learning rate {training.learning_rate:g}"
+    rate = "the rates found" if values.best else f"learning rate {training.learning_rate:g}"
     rate += f", {training.schedule}" if training.schedule else ""
-    return Asked(cells, plain, out, checkpoint, configuration, label, rate, given.preset)
+    return Asked(cells, plain, out, checkpoint, configuration, label, rate, values.preset)
 
 
 def look_up(asked: Asked) -> "dict[str, State]":
@@ -159,7 +159,7 @@ def announce(asked: Asked) -> None:
             print(f"router.{name} is an option of {', '.join(users)} alone.", flush=True)
 
 
-def train(asked: Asked, states: "dict[str, State]", given: flags.FlagValues) -> list[Cell]:
+def train(asked: Asked, states: "dict[str, State]", values: flags.FlagValues) -> list[Cell]:
     """Train the unfinished cells, registered models first; return those that cannot be built."""
     unfinished = _unfinished(asked.cells, states)
     if not unfinished:
@@ -169,7 +169,7 @@ def train(asked: Asked, states: "dict[str, State]", given: flags.FlagValues) -> 
     from modtf.training.strategy import choose_strategy
 
     training, members = asked.plain[0].protocol.training, len(asked.plain[0].members)
-    strategy = choose_strategy(given.strategy, training.batch_size, members)
+    strategy = choose_strategy(values.strategy, training.batch_size, members)
     left_out = refused(unfinished, alone=len(asked.cells) == 1)
     if len(left_out) == len(asked.cells):
         raise ValueError("no variant is left to run.")
@@ -183,8 +183,8 @@ def train(asked: Asked, states: "dict[str, State]", given: flags.FlagValues) -> 
             cell,
             asked.out,
             strategy=strategy,
-            data=given.data,
-            wait=given.wait,
+            data=values.data,
+            wait=values.wait,
             state=states[cell.folder],
         )
     return left_out
@@ -198,7 +198,7 @@ def refused(cells: Sequence[Cell], alone: bool) -> list[Cell]:
     """
     from modtf.engines.cell import check_builds
 
-    found = []
+    left_out = []
     for cell in cells:
         chosen = cell.router or cell.model or cell.runs in MODELS
         if not chosen and cell.variant in VARIANTS:
@@ -209,8 +209,8 @@ def refused(cells: Sequence[Cell], alone: bool) -> list[Cell]:
             if chosen or alone:
                 raise
             print(f"{cell.variant} is left out: {error}", flush=True)
-            found.append(cell)
-    return found
+            left_out.append(cell)
+    return left_out
 
 
 def print_table(asked: Asked, left_out: Sequence[Cell]) -> None:

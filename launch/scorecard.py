@@ -71,46 +71,48 @@ def own_cells(frozen: Frozen, variant: str, settings: Settings) -> list[Cell]:
     return cells
 
 
-def main(given: flags.FlagValues) -> None:
+def main(values: flags.FlagValues) -> None:
     """Train the unfinished cells, write card, page and pictures, and print how your router compares."""
-    frozen = SMOKE if given.smoke else FULL
-    if given.variant is None:
+    frozen = SMOKE if values.smoke else FULL
+    if values.variant is None:
         raise ValueError("Give --variant=NAME, a registered router or model; --plugin=FILE registers yours.")
-    check_choice("--variant", given.variant, dict.fromkeys([*VARIANTS, *ROUTERS, *MODELS]))
-    cells = own_cells(frozen, given.variant, settings_given(given))
+    check_choice("--variant", values.variant, dict.fromkeys([*VARIANTS, *ROUTERS, *MODELS]))
+    cells = own_cells(frozen, values.variant, settings_given(values))
     options = [f"{name}-{value}" for name, value in {**cells[0].router, **cells[0].model}.items()]
     out = check_writable(
-        given.out or Path("runs", "_".join([frozen.version, given.variant, *options])), "--out"
+        values.out or Path("runs", "_".join([frozen.version, values.variant, *options])), "--out"
     )
     from modtf.experiments.modarch.scorecard import card  # pandas takes time
 
-    others = others_given(given.compare).items()
+    others = others_given(values.compare).items()
     cards = {whose: card.read_card(path, frozen, whose) for whose, path in others}
     cards[""] = card.reference(frozen)
     models = sum(len(cell.members) for cell in cells)
-    print(f"{frozen.version}: {given.variant}, {models} models. Writing to {out}", flush=True)
-    cells, refused = train(cells, out, given.plugin)
-    cards[card.OURS] = ours = card.card_of(frozen, cells, out)
-    card.write_card(out / CARD, ours)
-    warnings = [SMOKE_WORDS] * given.smoke + [f"{arch} is left out: {why}" for arch, why in refused.items()]
+    print(f"{frozen.version}: {values.variant}, {models} models. Writing to {out}", flush=True)
+    cells, refused = train(cells, out, values.plugin)
+    cards[card.OURS] = submitted = card.card_of(frozen, cells, out)
+    card.write_card(out / CARD, submitted)
+    warnings = [SMOKE_WORDS] * values.smoke + [f"{arch} is left out: {why}" for arch, why in refused.items()]
     for whose, one in cards.items():
-        if one["modtf"] != ours["modtf"]:
-            warnings.append(f"{whose or 'The reference rows'}: of modtf {one['modtf']}, not {ours['modtf']}.")
+        if one["modtf"] != submitted["modtf"]:
+            warnings.append(
+                f"{whose or 'The reference rows'}: of modtf {one['modtf']}, not {submitted['modtf']}."
+            )
     from modtf.analysis.table import tables_of
     from modtf.experiments.modarch.scorecard.page import without_given, write_page  # with figures
 
     study = card.study_of(frozen, cards)
-    page, short = write_page(study, card.name_of(ours, card.OURS), out, warnings)
+    page, short = write_page(study, card.name_of(submitted, card.OURS), out, warnings)
     print(f"\n{tables_of(without_given(study).results)}\n")
     print("\n".join([*warnings, *short, f"Wrote {page} and {out / CARD}"]))
 
 
-def others_given(given: Sequence[str]) -> dict[str, Path]:
+def others_given(arguments: Sequence[str]) -> dict[str, Path]:
     """Return the cards to compare with by name: the file's name, or that of its folder for a file `CARD`."""
-    paths = [Path(part) for item in given for part in item.split(",") if part]
+    paths = [Path(part) for item in arguments for part in item.split(",") if part]
     named = {path.absolute().parent.name if path.name == CARD else path.stem: path for path in paths}
     if len(named) < len(paths):
-        raise ValueError(f"--compare={','.join(given)}: two cards would be called alike. Rename a file.")
+        raise ValueError(f"--compare={','.join(arguments)}: two cards would be called alike. Rename a file.")
     return named
 
 

@@ -46,7 +46,7 @@ def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
     texts = [
         f"task.{k}={f.value}" for k, f in own.items() if isinstance(f, _OptionFlag) and f.value is not None
     ]
-    found: dict[str, dict[str, list[Any]]] = {namespace: {} for namespace in ALL}
+    settings: dict[str, dict[str, list[Any]]] = {namespace: {} for namespace in ALL}
     for text in [*texts, *(values["set"].value or [])]:
         path, equals, value = text.partition("=")
         namespace, dot, name = path.partition(".")
@@ -55,13 +55,13 @@ def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
                 f"--set {text}: expected NAMESPACE.NAME=VALUE with a namespace of {', '.join(ALL)}, "
                 f"such as {EXAMPLE}."
             )
-        found[namespace][name] = _values(namespace, name, value, several)
-    return found
+        settings[namespace][name] = _values(namespace, name, value, several)
+    return settings
 
 
-def check_known(namespace: str, given: Iterable[str], known: Iterable[str], whose: str) -> None:
+def check_known(namespace: str, names: Iterable[str], known: Iterable[str], whose: str) -> None:
     """Raise `ValueError` if a setting of the namespace is unknown."""
-    for name in given:
+    for name in names:
         if name not in known:
             raise ValueError(
                 f"--set {namespace}.{name} is not known. "
@@ -69,9 +69,9 @@ def check_known(namespace: str, given: Iterable[str], known: Iterable[str], whos
             )
 
 
-def says_learning_rate(given: flags.FlagValues) -> bool:
+def says_learning_rate(values: flags.FlagValues) -> bool:
     """Return whether --learning_rate or --set gives the learning rate."""
-    return given.learning_rate is not None or "learning_rate" in settings_given(given)["training"]
+    return values.learning_rate is not None or "learning_rate" in settings_given(values)["training"]
 
 
 def define_best(values: flags.FlagValues) -> None:
@@ -80,24 +80,24 @@ def define_best(values: flags.FlagValues) -> None:
     flags.DEFINE_string("best", None, words, flag_values=values)
 
 
-def with_best(cells: Sequence[Cell], given: flags.FlagValues) -> list[Cell]:
+def with_best(cells: Sequence[Cell], values: flags.FlagValues) -> list[Cell]:
     """Return the cells; with --best, apply their tuned settings and print them.
 
     Raise `FileNotFoundError` or `ValueError` if there is no search, it found nothing, or --learning_rate
     contradicts it.
     """
-    if given.best is None:
+    if values.best is None:
         return list(cells)
     from modtf.tuning import use_best  # pandas takes time
 
-    found, best = use_best(given.best, cells)
-    rates = [[cell.protocol.training.learning_rate for cell in some] for some in (cells, found)]
-    if says_learning_rate(given) and rates[0] != rates[1]:
+    tuned, best = use_best(values.best, cells)
+    rates = [[cell.protocol.training.learning_rate for cell in some] for some in (cells, tuned)]
+    if says_learning_rate(values) and rates[0] != rates[1]:
         raise ValueError("--best and a learning rate cannot both be given: one of them would not count.")
     words = (f"{cell.variant} of {cell.task.kind}: {one}" for cell, one in zip(cells, best, strict=True))
     lines = list(dict.fromkeys(words))
     print("\n".join([*lines[:SHOWN], *([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])]))
-    return found
+    return tuned
 
 
 def _values(namespace: str, name: str, text: str, several: bool) -> list[Any]:
@@ -126,8 +126,8 @@ def _field_values(namespace: str, name: str, texts: Sequence[str], text: str) ->
 
 def _family_options() -> dict[str, dict[str, Option]]:
     """Return name of an option -> family -> the option as that family defines it."""
-    found: dict[str, dict[str, Option]] = {}
+    options: dict[str, dict[str, Option]] = {}
     for family in FAMILIES.values():
         for option in family.options:
-            found.setdefault(option.name, {})[family.name] = option
-    return found
+            options.setdefault(option.name, {})[family.name] = option
+    return options

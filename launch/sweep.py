@@ -79,43 +79,43 @@ def define_engines(values: flags.FlagValues) -> None:
     define.bool("retry_failed", False, "Run failed cells again.")
 
 
-def main(given: flags.FlagValues) -> None:
+def main(values: flags.FlagValues) -> None:
     """Preview or run the study; exit with status 1 unless every cell is finished at the end."""
-    name, cells, plugins = cells_given(given)
-    cells = with_best(cells, given)
-    if given.shard is not None:
-        cells = shard_of(cells, given.shard)
-    out = check_writable(given.out or Path("runs", name), "--out")
+    name, cells, plugins = cells_given(values)
+    cells = with_best(cells, values)
+    if values.shard is not None:
+        cells = shard_of(cells, values.shard)
+    out = check_writable(values.out or Path("runs", name), "--out")
     models = sum(len(cell.members) for cell in cells)
     print(f"{name}: {plural(len(cells), 'cell')}, {plural(models, 'model')}. Writing to {out}", flush=True)
-    if given.dry_run:
-        preview(cells, out, given.workers)
+    if values.dry_run:
+        preview(cells, out, values.workers)
         return
-    _run(cells, out, plugins, given)
+    _run(cells, out, plugins, values)
 
 
 def engine_of(
-    cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.FlagValues
+    cells: Sequence[Cell], out: Path, plugins: Sequence[str], values: flags.FlagValues
 ) -> tuple["Work", "Engine"]:
     """Return the work and its engine; raise `ValueError` if a cell does not fit into memory."""
     from modtf.engines.state import state_of
     from modtf.engines.work import Work
     from modtf.plugins import load_plugin
 
-    chosen = ENGINES[given.engine]
+    chosen = ENGINES[values.engine]
     if chosen.is_here:
         check_memory([cell for cell in cells if state_of(cell, out).name != "finished"])
     places = tuple(load_plugin(plugin) for plugin in plugins)  # absolute, for other processes
-    work = Work(str(out.absolute()), plugins=places, retry_failed=given.retry_failed)
-    options = {"workers": given.workers, "cpus": given.cpus_per_cell, "gpus": given.gpus_per_cell}
+    work = Work(str(out.absolute()), plugins=places, retry_failed=values.retry_failed)
+    options = {"workers": values.workers, "cpus": values.cpus_per_cell, "gpus": values.gpus_per_cell}
     known = inspect.signature(chosen).parameters
     return work, chosen(**{name: value for name, value in options.items() if name in known})
 
 
-def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], given: flags.FlagValues) -> None:
+def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], values: flags.FlagValues) -> None:
     from modtf.engines.run_study import run_study
 
-    summary = run_study(cells, *engine_of(cells, out, plugins, given))
+    summary = run_study(cells, *engine_of(cells, out, plugins, values))
     counts = summary.counts
     finished = plural(counts["finished"], "cell")
     print(f"{finished} finished now, {counts['skipped']} before, {counts['failed']} failed.")
@@ -135,16 +135,16 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
     from modtf.engines.state import state_of
     from modtf.studies.estimate import estimate
 
-    found = estimate(cells, say=lambda line: print(line, flush=True))
+    costs = estimate(cells, say=lambda line: print(line, flush=True))
     states = {cell.folder: state_of(cell, out).name for cell in cells}
     width = max(len(cell.label) for cell in cells)
     print(f"\n{'cell'.ljust(width)}  models      steps  ~parameters      hours   GB  state")
-    for cell, cost in zip(cells, found, strict=True):
+    for cell, cost in zip(cells, costs, strict=True):
         print(
             f"{cell.label.ljust(width)}  {len(cell.members):6}  {cell.protocol.training.steps:9,}  "
             f"{cost.parameters:11,}  {_number(cost.hours):>9}  {cost.gigabytes:3.0f}  {states[cell.folder]}"
         )
-    pairs = list(zip(cells, found, strict=True))
+    pairs = list(zip(cells, costs, strict=True))
     done = [(cell, cost) for cell, cost in pairs if states[cell.folder] == "finished"]
     left = [cost for cell, cost in pairs if states[cell.folder] != "finished"]
     counts = ", ".join(f"{count} {name}" for name, count in Counter(states.values()).items())

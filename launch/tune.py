@@ -68,39 +68,39 @@ def define_flags(values: flags.FlagValues) -> None:
     define_settings(values)
 
 
-def main(given: flags.FlagValues) -> None:
+def main(values: flags.FlagValues) -> None:
     """Run the searches and print their trials; exit with status 1 if a trial failed."""
-    _, cells, plugins = cells_given(given)
-    out = Path(given.out or Path("runs", "tuning"))
-    searches = searches_of(cells, out, given)
-    work, engine = engine_of(cells, out, plugins, given)
+    _, cells, plugins = cells_given(values)
+    out = Path(values.out or Path("runs", "tuning"))
+    searches = searches_of(cells, out, values)
+    work, engine = engine_of(cells, out, plugins, values)
     for search in searches:
         tuned = "; ".join(f"{path}={axis}" for path, axis in search.space.items())
         print(f"{search.base.label}: {search.oracle}, {tuned}. Writing to {search.folder(out)}", flush=True)
-    run_trials(searches, out, work, engine, given)
-    print_trials(searches, out, given)
+    run_trials(searches, out, work, engine, values)
+    print_trials(searches, out, values)
 
 
-def searches_of(cells: Sequence[Cell], out: Path, given: flags.FlagValues) -> "list[Search]":
+def searches_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "list[Search]":
     """Return one search per cell; raise `ValueError` on flags that contradict each other."""
-    points = check_integer("--points", given.points, 2)
-    seed = check_integer("--oracle_seed", given.oracle_seed, 1)
-    if given.trials is not None:
-        check_integer("--trials", given.trials, 1)
-    if given.shard is not None and given.oracle not in LISTS:
-        raise ValueError(f"--shard is for {' and '.join(LISTS)}: {given.oracle} runs one trial at a time.")
+    points = check_integer("--points", values.points, 2)
+    seed = check_integer("--oracle_seed", values.oracle_seed, 1)
+    if values.trials is not None:
+        check_integer("--trials", values.trials, 1)
+    if values.shard is not None and values.oracle not in LISTS:
+        raise ValueError(f"--shard is for {' and '.join(LISTS)}: {values.oracle} runs one trial at a time.")
     check_writable(out, "--out")
     from modtf.tuning.axes import axes_given, search_of, space_of
 
-    chosen = axes_given(given.space, cells)
-    fixed = says_learning_rate(given)
+    chosen = axes_given(values.space, cells)
+    fixed = says_learning_rate(values)
     if fixed and "learning_rate" in chosen:
         raise ValueError("--space learning_rate and a single one cannot both be given. Leave one out.")
-    return [search_of(cell, space_of(cell, chosen, fixed), given.oracle, points, seed) for cell in cells]
+    return [search_of(cell, space_of(cell, chosen, fixed), values.oracle, points, seed) for cell in cells]
 
 
 def run_trials(
-    searches: "Sequence[Search]", out: Path, work: "Work", engine: "Engine", given: flags.FlagValues
+    searches: "Sequence[Search]", out: Path, work: "Work", engine: "Engine", values: flags.FlagValues
 ) -> None:
     """Run the unfinished trials: lists of them as a study, others one after the other."""
     from modtf.engines.run_study import run_study
@@ -112,18 +112,18 @@ def run_trials(
             raise ValueError(summary.stopped)
         return summary.failed
 
-    limit = ORACLES[given.oracle] if given.trials is None else given.trials
-    if given.oracle in LISTS:
+    limit = ORACLES[values.oracle] if values.trials is None else values.trials
+    if values.oracle in LISTS:
         listed = begin_lists(searches, out, limit)
-        run(listed if given.shard is None else shard_of(listed, given.shard))
+        run(listed if values.shard is None else shard_of(listed, values.shard))
         return
     from modtf.tuning.oracles import run_search  # KerasTuner takes time
 
     for search in searches:
-        run_search(search, out, run, limit, given.retry_failed)
+        run_search(search, out, run, limit, values.retry_failed)
 
 
-def print_trials(searches: "Sequence[Search]", out: Path, given: flags.FlagValues) -> None:
+def print_trials(searches: "Sequence[Search]", out: Path, values: flags.FlagValues) -> None:
     """Print the trials of every search, and how to use the result; raise `ValueError` if one failed."""
     from modtf.tuning.trials import best_trial, trials_note, trials_of, trials_table
 
@@ -131,7 +131,7 @@ def print_trials(searches: "Sequence[Search]", out: Path, given: flags.FlagValue
         print(f"\n{search.base.label}\n{trials_table(search, out)}\n\n{trials_note(search)}\n")
     trials = [trials_of(search, out) for search in searches]
     if all(map(best_trial, trials)):
-        print(f"Use it: {_use(given, out)}")
+        print(f"Use it: {_use(values, out)}")
     print(f"Look inside: {tensorboard_line(out)}")
     failed = sum(trial.status == "failed" for some in trials for trial in some)
     if failed:
@@ -140,14 +140,14 @@ def print_trials(searches: "Sequence[Search]", out: Path, given: flags.FlagValue
         )
 
 
-def _use(given: flags.FlagValues, out: Path) -> str:
+def _use(values: flags.FlagValues, out: Path) -> str:
     """Return the command that trains the variants with the settings found, with the flags that it knows."""
-    known, trains = flags.FlagValues(), sweep if given.study else run
+    known, trains = flags.FlagValues(), sweep if values.study else run
     trains.define_flags(known)
     define_plugin(known)
-    names = [name for name in given if name in known and name != "out" and given[name].present]
-    said = [line for name in names for line in given[name].serialize().splitlines()]
-    return command_line(trains.__name__.rpartition(".")[2], *said, best=out)
+    names = [name for name in values if name in known and name != "out" and values[name].present]
+    lines = [line for name in names for line in values[name].serialize().splitlines()]
+    return command_line(trains.__name__.rpartition(".")[2], *lines, best=out)
 
 
 #: the whole command

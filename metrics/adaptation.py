@@ -141,6 +141,6 @@ def adaptation(
 
 
 def _descending(rows: Array, length: int) -> Array:
-    found = np.zeros([len(rows), length])
-    found[:, : rows.shape[1]] = np.sort(rows, axis=1)[:, ::-1]
-    return found
+    padded = np.zeros([len(rows), length])
+    padded[:, : rows.shape[1]] = np.sort(rows, axis=1)[:, ::-1]
+    return padded

@@ -150,9 +150,9 @@ def _shortest(cost: Array, source: NDArray[np.bool_], least: float) -> tuple[Arr
     for _ in range(len(cost)):
         through = distance[:, np.newaxis] + cost
         before = through.argmin(axis=0)
-        found = through[before, np.arange(len(cost))]
-        nearer = found < distance - least
+        reached = through[before, np.arange(len(cost))]
+        nearer = reached < distance - least
         if not nearer.any():
             break
-        distance[nearer], previous[nearer] = found[nearer], before[nearer]
+        distance[nearer], previous[nearer] = reached[nearer], before[nearer]
     return distance, previous

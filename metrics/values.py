@@ -45,11 +45,11 @@ def measure_all(
     A = check_activation_matrix(A)
     if rule_probs is not None:
         rule_probs = check_rule_probs(rule_probs, len(A))
-    given = {"usage": usage, "rule_probs": rule_probs, "rule_frequencies": rule_frequencies}
+    statistics = {"usage": usage, "rule_probs": rule_probs, "rule_frequencies": rule_frequencies}
     values: dict[str, float] = {}
     for measure in activation_measures(groups):
         assert measure.function is not None  # holds for every activation measure
-        arguments = {name: value for name, value in given.items() if measure.accepts(name)}
+        arguments = {name: value for name, value in statistics.items() if measure.accepts(name)}
         value = measure.function(A, **arguments)
         if not isinstance(value, Real):
             raise ValueError(f"The measure {measure.name!r} returned {value!r}; expected a number.")
@@ -87,8 +87,8 @@ def measure_population(
     matrices = check_distributions(A, "The activation matrices [members, rules, modules]", ndim=3)
     num_members = len(matrices)
     by_member: dict[str, Array] = {}
-    given = {"usage": usage, "rule_probs": rule_probs, "rule_frequencies": rule_frequencies}
-    for name, values in given.items():
+    statistics = {"usage": usage, "rule_probs": rule_probs, "rule_frequencies": rule_frequencies}
+    for name, values in statistics.items():
         if values is None:
             continue
         array = as_numbers(values, name)

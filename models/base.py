@@ -189,8 +189,8 @@ class ModularModel(RoutedModel):
 
     def become(self, other: "ModularModel") -> None:
         """Take over the members and weights of a model of the same shape. Compiled programs stay valid."""
-        for ours, its in zip(self.variables, other.variables, strict=True):
-            ours.assign(its)
+        for variable, source in zip(self.variables, other.variables, strict=True):
+            variable.assign(source)
         self.population, self.initial = other.population, other.initial
         self.tasks, self.seeds = other.tasks, other.seeds
 

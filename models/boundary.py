@@ -103,7 +103,7 @@ def _answer_of_one(model, features):
     sequence = model.population.task.is_sequence
     inputs, rule = ops.cast(inputs, model.compute_dtype), rule if sequence else rule[:, None]
     outputs = dict(model.forward(inputs, rule)) if is_traced(rule) else _explained(model, inputs, rule)
-    found = {
+    answer = {
         what: {
             place: by_module(outputs[at_place(what, place)])
             for place in model.routers
@@ -111,7 +111,7 @@ def _answer_of_one(model, features):
         }
         for what in ("activation", "scores")
     }
-    for what in found if not sequence else ():  # an example is one token, without an axis
+    for what in answer if not sequence else ():  # an example is one token, without an axis
         if what in outputs:
             outputs[what] = outputs[what][:, 0]
-    return outputs, found["activation"], found["scores"]
+    return outputs, answer["activation"], answer["scores"]

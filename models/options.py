@@ -10,15 +10,15 @@ def options_of(owner: type, method: str, skip: int = 1) -> dict[str, Any]:
 
     If the method passes other options on (`**options`), those of its base class are included.
     """
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for written_by in owner.__mro__:
         if method not in vars(written_by):
             continue
         function = vars(written_by)[method]
-        found = options_of_function(function, skip) | found
+        options = options_of_function(function, skip) | options
         if not inspect.getfullargspec(function).varkw:
             break
-    return found
+    return options
 
 
 def options_of_function(function: Callable[..., Any], skip: int) -> dict[str, Any]:
@@ -27,12 +27,12 @@ def options_of_function(function: Callable[..., Any], skip: int) -> dict[str, An
     return {p.name: p.default for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
 
 
-def check_known_options(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def check_known_options(what: str, options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     """Raise `ValueError`, naming all options, if one is unknown to `what` or missing."""
     listed = f"its options: {', '.join(known) or 'none'}"
-    for name, value in given.items():
+    for name, value in options.items():
         if name not in known:
             raise ValueError(f"{name}={value!r} is no option of {what}; {listed}.")
     for name, default in known.items():
-        if default is inspect.Parameter.empty and name not in given:
+        if default is inspect.Parameter.empty and name not in options:
             raise ValueError(f"The option {name!r} of {what} has no default and was not given; {listed}.")

@@ -218,7 +218,7 @@ class SharedState(keras.layers.Layer):
             product_dtype=encoded.dtype,
         )
         scan = Scan(self.cell, layout, self.router.route_with_extra)
-        return [ops.transpose(found, [1, 2, 0, 3]) for found in scan(tokens, routing, score, *kernels)]
+        return [ops.transpose(values, [1, 2, 0, 3]) for values in scan(tokens, routing, score, *kernels)]
 
     def _gate_major(self, weight):
         """Reorder rows [M, G, h] by gate: [P, ..., k] -> [P, G, M, h, k]."""

@@ -72,8 +72,8 @@ class RoutedModel(keras.Model):
     def routers(self) -> dict[str, Router]:
         """The routers by the name of their routed layer."""
         names = ("", *self.population.task.places)
-        found = {place: getattr(self, at_place("router", place), None) for place in names}
-        return {place: router for place, router in found.items() if isinstance(router, Router)}
+        routers = {place: getattr(self, at_place("router", place), None) for place in names}
+        return {place: router for place, router in routers.items() if isinstance(router, Router)}
 
     def route(self, rule, rule_features=None, scores: Callable[[], Any] | None = None, place: str = ""):
         """Ask the router for p [P, M, T]. Without a members axis p and all arguments are [B, N, ...].

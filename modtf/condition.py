@@ -46,8 +46,8 @@ class Condition:
 
     def __post_init__(self) -> None:
         check_name("a condition", self.name)
-        said = f"The condition {self.name!r}"
-        check_attributes(said, self, label=str, in_distribution=bool, while_training=bool)
+        what = f"The condition {self.name!r}"
+        check_attributes(what, self, label=str, in_distribution=bool, while_training=bool)
         if not is_number(self.scale) or not 0.0 < self.scale < float("inf"):
             raise ValueError(f"scale={self.scale!r} is not valid; expected a finite number above 0.")
         if self.seq_len is not None:
@@ -77,8 +77,8 @@ class Condition:
     @property
     def form_of_options(self) -> Hashable:
         """Return the key of a compiled program: names, shapes and types of arrays, and all other options."""
-        found = [(n, v.shape, v.dtype.str) for n, v in self.arrays.items()]
-        return (*found, *((n, repr(v)) for n, v in (self.options or {}).items() if n not in self.arrays))
+        forms = [(n, v.shape, v.dtype.str) for n, v in self.arrays.items()]
+        return (*forms, *((n, repr(v)) for n, v in (self.options or {}).items() if n not in self.arrays))
 
     def of(self, what: str) -> str:
         """Return the name of a performance or a split under this condition: "loss", "loss_scale2", ..."""
@@ -93,12 +93,12 @@ def published_conditions(
     `training_length` is None if an example is one token. It must be one of the `lengths`, and 1 one of the
     `scales`.
     """
-    found = []
+    conditions = []
     for length in (None, *(n for n in dict.fromkeys(lengths) if n != training_length)):
         for scale in scales:
             name, label = ([f"len{length}"], [f"{length} tokens"]) if length else ([], [])
             if scale != 1.0:
                 name, label = [*name, f"scale{scale:g}"], [f"inputs x {scale:g}", *label]
             names = "_".join(name) or IID, ", ".join(label) or "as in training"
-            found.append(Condition(*names, not name, scale, length))
-    return tuple(found)
+            conditions.append(Condition(*names, not name, scale, length))
+    return tuple(conditions)

@@ -158,18 +158,18 @@ class Family:
         """Return `num_tokens` of a family whose tasks all have the same number."""
         return self.training_length if self.is_sequence else 1
 
-    def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def complete(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return all options of a task, with defaults filled in (also for None). Raise `ValueError` if one is
         invalid."""
         known = {option.name: option for option in self.options}
-        for name, value in given.items():
+        for name, value in options.items():
             if name not in known:
                 raise ValueError(
                     f"{name}={value!r} has no meaning for arch={self.name!r}, "
                     f"whose options are: {', '.join(known) or 'none'}. Leave it out."
                 )
         return {
-            name: option.default if given.get(name) is None else option.check(given[name])
+            name: option.default if options.get(name) is None else option.check(options[name])
             for name, option in known.items()
         }
 

@@ -31,13 +31,13 @@ def memory_here() -> int:
 
 def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
     """Raise `ValueError` if parts, name -> bytes, need more than the available memory."""
-    needed, there = sum(parts.values()), memory_here()
-    if needed > there:
+    needed, available = sum(parts.values()), memory_here()
+    if needed > available:
         largest = sorted(parts.items(), key=lambda part: -part[1])
         shown = ", ".join(f"{name} {_text(size)}" for name, size in largest if size * 100 > needed)
         raise ValueError(
             f"{what} cannot fit: it needs at least {_text(needed)} of memory ({shown}), and there are "
-            f"{_text(there)}. {mend}"
+            f"{_text(available)}. {mend}"
         )
 
 

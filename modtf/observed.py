@@ -48,10 +48,10 @@ class Place:
     def rows(self, num_rules: int) -> tuple[int, ...]:
         """Return the row of each of the family's `num_rules` rules, -1 for none."""
         rules = range(num_rules) if self.rules is None else self.rules
-        given = rules if isinstance(rules, Mapping) else dict(enumerate(rules))
-        found = [given.get(rule) for rule in range(num_rules)]
-        rows = tuple(-1 if row is None else int(row) for row in found)
-        if max(rows) >= self.num_rules or min(rows) < -1 or set(given) - set(range(num_rules)):
+        by_rule = rules if isinstance(rules, Mapping) else dict(enumerate(rules))
+        each = [by_rule.get(rule) for rule in range(num_rules)]
+        rows = tuple(-1 if row is None else int(row) for row in each)
+        if max(rows) >= self.num_rules or min(rows) < -1 or set(by_rule) - set(range(num_rules)):
             raise ValueError(
                 f"The place {self.name!r} has rules={self.rules!r}; expected for each of {num_rules} rules a "
                 f"row below num_rules={self.num_rules}, or None."

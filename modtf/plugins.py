@@ -36,11 +36,11 @@ def load_plugin(location: str | Path) -> str:
         raise PluginError(f"The plug-in {text!r} is no file. Give a file ending in .py, or a module's name.")
     name = path.stem
     if name in sys.modules:
-        there = getattr(sys.modules[name], "__file__", None)
-        if there == str(path):
+        file = getattr(sys.modules[name], "__file__", None)
+        if file == str(path):
             return str(path)
         raise PluginError(
-            f"The plug-in {text!r} would be the module {name!r}, which is there already, from {there}. "
+            f"The plug-in {text!r} would be the module {name!r}, which is there already, from {file}. "
             "Rename the file."
         )
     spec = util.spec_from_file_location(name, path)

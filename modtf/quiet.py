@@ -43,14 +43,14 @@ class _QuietTensorFlow(MetaPathFinder):
 
 def _silently(load: Callable[[ModuleType], None], module: ModuleType) -> None:
     """Load a module. Its output that bypasses Python is shown only if the import fails."""
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         terminal = os.dup(2)
-        os.dup2(said.fileno(), 2)
+        os.dup2(output.fileno(), 2)
         try:
             load(module)
         except BaseException:
-            said.seek(0)
-            os.write(terminal, said.read())
+            output.seek(0)
+            os.write(terminal, output.read())
             raise
         finally:
             os.dup2(terminal, 2)

@@ -59,10 +59,10 @@ class Range:
         """Return this many values, evenly spaced and including the bounds; fewer if whole numbers repeat."""
         shares = [i / (points - 1) for i in range(points)] if points > 1 else [0.5]
         if self.log:
-            found = [self.low * (self.high / self.low) ** share for share in shares]
+            values = [self.low * (self.high / self.low) ** share for share in shares]
         else:
-            found = [self.low + (self.high - self.low) * share for share in shares]
-        return Values(tuple(dict.fromkeys(self.take(round(x) if self.is_whole else x) for x in found)))
+            values = [self.low + (self.high - self.low) * share for share in shares]
+        return Values(tuple(dict.fromkeys(self.take(round(x) if self.is_whole else x) for x in values)))
 
     def __str__(self) -> str:
         return f"{self.low}:{self.high}" + (":log" if self.log else "")
@@ -90,12 +90,12 @@ def parse_axis(text: str) -> Axis:
     bounds = [parse_value(bound) for bound in (low, high)]
     if not all(map(_is_number, bounds)) or (colon and scale != "log"):
         raise ValueError(f"{text!r} says nothing to try; expected {EXAMPLES}.")
-    found = Range(bounds[0], bounds[1], bool(colon))
-    if not found.low < found.high:
+    axis = Range(bounds[0], bounds[1], bool(colon))
+    if not axis.low < axis.high:
         raise ValueError(f"{text!r}: the first number must be below the second.")
-    if found.log and found.low <= 0:
+    if axis.log and axis.low <= 0:
         raise ValueError(f"{text!r}: a logarithmic scale needs numbers above 0.")
-    return found
+    return axis
 
 
 def parse_named(text: str) -> tuple[str, Axis]:

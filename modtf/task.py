@@ -89,11 +89,11 @@ class Task:
     @property
     def named_options(self) -> dict[str, Any]:
         """The options that identify the task: those always named, and those not at their default."""
-        given = dict(self.options)
+        options = dict(self.options)
         return {
-            option.name: given[option.name]
+            option.name: options[option.name]
             for option in self.family.options
-            if option.always_named or given[option.name] != option.default
+            if option.always_named or options[option.name] != option.default
         }
 
     @property

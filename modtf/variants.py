@@ -41,23 +41,23 @@ class Variant:
         check_name("a variant", self.name)
         object.__setattr__(self, "title", self.title or self.name)
         object.__setattr__(self, "router", self.router or self.name)
-        said = f"The variant {self.name!r}"
-        check_attributes(said, self, title=str, router=str)
-        object.__setattr__(self, "model", check_options(f"{said}: model", self.model or {}))
+        what = f"The variant {self.name!r}"
+        check_attributes(what, self, title=str, router=str)
+        object.__setattr__(self, "model", check_options(f"{what}: model", self.model or {}))
         if not (isinstance(self.trainer, str) or callable(self.trainer)):
             raise ValueError(
-                f'{said} has trainer={self.trainer!r}; expected a function or "module:function".'
+                f'{what} has trainer={self.trainer!r}; expected a function or "module:function".'
             )
 
     def options(self, router: Mapping[str, Any], model: Mapping[str, Any]) -> tuple[dict, dict]:
         """Return the options of router and model, including those that the variant fixes. Raise `ValueError`
         if a fixed option is given."""
-        given = {**{ROUTER + name: value for name, value in router.items()}, **model}
+        asked = {**{ROUTER + name: value for name, value in router.items()}, **model}
         fixed: Mapping[str, Any] = self.model or {}
-        for name in given:
+        for name in asked:
             if name in fixed:
                 raise ValueError(
-                    f"{name}={given[name]!r}: the variant {self.name!r} has {name}={fixed[name]!r}, always. "
+                    f"{name}={asked[name]!r}: the variant {self.name!r} has {name}={fixed[name]!r}, always. "
                     "Leave it out."
                 )
         of_router = {n.removeprefix(ROUTER): v for n, v in fixed.items() if n.startswith(ROUTER)}

@@ -200,22 +200,22 @@ def data_class(family: Family) -> type[RuleData]:
     """Import and return the class of a family's data. Raise `ValueError` if it is not a `RuleData`."""
     whose = f"The data of the family {family.name!r}"
     try:
-        found = resolve(family.data)
+        data = resolve(family.data)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{whose}, {family.data!r}, cannot be imported: {error}. "
             "Expected a subclass of modtf.datasets.families.base.RuleData, or 'package.module:Class'."
         ) from error
-    if not (isinstance(found, type) and issubclass(found, RuleData)):
+    if not (isinstance(data, type) and issubclass(data, RuleData)):
         raise ValueError(
-            f"{whose} must be a subclass of modtf.datasets.families.base.RuleData, received {found!r}."
+            f"{whose} must be a subclass of modtf.datasets.families.base.RuleData, received {data!r}."
         )
-    lacking = sorted(found.__abstractmethods__)
-    if all(getattr(found, name) is getattr(RuleData, name) for name in ("outputs", "examples")):
+    lacking = sorted(data.__abstractmethods__)
+    if all(getattr(data, name) is getattr(RuleData, name) for name in ("outputs", "examples")):
         lacking.append("outputs")
     if lacking:
-        raise ValueError(f"{whose}, {found.__name__}, lack {', '.join(lacking)}; see RuleData.")
-    return found
+        raise ValueError(f"{whose}, {data.__name__}, lack {', '.join(lacking)}; see RuleData.")
+    return data
 
 
 def check_shape(maker: str, made: Any, expected: Sequence[int]) -> None:

@@ -56,8 +56,8 @@ class Lookup(RuleData):
         own = ops.gather(own, rule, batch_dims=2)
         keys = 2 * self.key_width
         nearest = self._nearest(own[..., :keys, None], seen[..., :keys, :])
-        found = ops.gather(seen[..., keys:, :], nearest, batch_dims=3)
-        return weighted_sum(ops, parameters, found, rule)
+        values = ops.gather(seen[..., keys:, :], nearest, batch_dims=3)
+        return weighted_sum(ops, parameters, values, rule)
 
     def _nearest(self, own: Any, seen: Any) -> Any:
         """Map keys [G, N, 2k, 1] and seen keys [G, N, 2k, N] to the nearest one by q and by q', [G, N, 2]."""

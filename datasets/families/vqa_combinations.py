@@ -60,12 +60,12 @@ def answers(question: str, tuples: np.ndarray) -> np.ndarray:
     if question == "spatial":
         return np.broadcast_to(distinct, [len(asked), 2, number, number])
     signs = np.sign(tuples[:, None] - tuples[None])
-    found = []
+    labels = []
     for name in asked:
         order, attribute = SHORT.get(name, name).split("_")
         sign = signs[..., TYPES.index(attribute)]
-        found.append([np.isin(sign, ORDERS[order][1 - answer]) & distinct for answer in (0, 1)])
-    return np.array(found)
+        labels.append([np.isin(sign, ORDERS[order][1 - answer]) & distinct for answer in (0, 1)])
+    return np.array(labels)
 
 
 @cache
@@ -75,9 +75,9 @@ def find_combinations(question: str, rounds: int, data_seed: int) -> tuple[np.nd
     published = OTHERWISE if exception else PUBLISHED_SEEDS.get(question, OTHERWISE)
     seeds = published[data_seed : data_seed + 1] or (data_seed, data_seed + 1000)
     for seed in seeds:
-        found = draw_combinations(seed, rounds)
-        if all(answers(question, tuples).any(axis=(2, 3)).all() for tuples in found):
-            return found
+        combinations = draw_combinations(seed, rounds)
+        if all(answers(question, tuples).any(axis=(2, 3)).all() for tuples in combinations):
+            return combinations
     raise ValueError(
         f"question={question!r}, rounds={rounds}, data_seed={data_seed}: the combinations drawn leave "
         "a question without a yes or a no. Take more rounds or another data_seed."

@@ -33,13 +33,13 @@ def corners_of(question: str) -> tuple[int, ...]:
 def placing(question: str) -> np.ndarray:
     """Return matrices from a digit's 28 rows to those of the image: [sizes, corners, rows, 28]."""
     rows = DIGIT if corners_of(question)[0] == 1 else CANVAS
-    found = np.zeros([len(SIZES), max(corners_of(question)), rows, DIGIT])
+    matrices = np.zeros([len(SIZES), max(corners_of(question)), rows, DIGIT])
     for number, (size, corners) in enumerate(zip(SIZES, corners_of(question), strict=True)):
         centred = 0 if question == "spatial" else (DIGIT - size) // 2  # position within its tile
         for corner in range(corners):
             first = corner + centred
-            found[number, corner, first : first + size] = resizing(size)
-    return found
+            matrices[number, corner, first : first + size] = resizing(size)
+    return matrices
 
 
 @cache
@@ -86,11 +86,11 @@ def draw_corners(ops, uniform, sizes, truth, across, pairs, counts):
     first = ops.where(is_far, uniform[:, 1] * apart, apart + uniform[:, 1] * (of_along - apart))
     second = uniform[:, 2] * ops.where(is_far, of_other, apart_across)
     last = ops.where(is_far, apart, of_along), ops.where(is_far, of_other, apart_across)
-    found = []
+    corners = []
     for drawn, most, where in zip((first, second), last, (along, other), strict=True):
         place = ops.cast(ops.minimum(ops.floor(drawn), most - 1), "int32")
-        found.append(ops.gather_nd(pairs, ops.concatenate([where, place[:, None]], 1)))
-    rows, columns = (ops.where(across[:, None], a, b) for a, b in (found[::-1], found))
+        corners.append(ops.gather_nd(pairs, ops.concatenate([where, place[:, None]], 1)))
+    rows, columns = (ops.where(across[:, None], a, b) for a, b in (corners[::-1], corners))
     return ops.stack([rows, columns], 2)
 
 

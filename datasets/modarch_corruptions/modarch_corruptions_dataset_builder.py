@@ -58,24 +58,24 @@ class CorruptionsConfig(RulesConfig):
         """The splits `validation`, `test`, and the images of `test` under the corruptions in each of 1,957
         orders."""
         validation, test = list(super().splits.values())[:2]
-        found = {split.name: split for split in (validation, test)}
+        splits = {split.name: split for split in (validation, test)}
         for order in (order for size in range(LONGEST + 1) for order in permutations(CORRUPTIONS, size)):
             name, options = name_of(order), {"order": np.array(padded(order), np.int32)}
             condition = Condition(name, name, options=options)
-            found[name] = dataclasses.replace(test, name=name, condition=condition)
-        return found
+            splits[name] = dataclasses.replace(test, name=name, condition=condition)
+        return splits
 
 
 def find_config(name: str) -> CorruptionsConfig:
     """Return the configuration of a name. Raise `ValueError` if there is none."""
     match = NAME.fullmatch(name)
-    given: dict[str, Any] = {k: v for k, v in (match.groupdict() if match else {}).items() if v}
-    given |= {
-        key: kind(given[key]) for key, kind in (("contrast", float), ("data_seed", int)) if key in given
+    values: dict[str, Any] = {k: v for k, v in (match.groupdict() if match else {}).items() if v}
+    values |= {
+        key: kind(values[key]) for key, kind in (("contrast", float), ("data_seed", int)) if key in values
     }
     try:
         if match:
-            return CorruptionsConfig(task=Task(FAMILY, **given))
+            return CorruptionsConfig(task=Task(FAMILY, **values))
         reason = "no such name"
     except ValueError as error:
         reason = str(error)
@@ -134,9 +134,15 @@ class Builder(ImageBuilder):
         return self.info.splits
 
     def _finite(self, split: Any, **kwargs: Any) -> Any:
-        given = {"batch_size": None, "as_supervised": False, "decoders": None, "read_config": None, **kwargs}
-        given |= {"shuffle_files": False, "read_config": given["read_config"] or tfds.ReadConfig()}
-        return self._build_single_dataset(split=split, **given)
+        arguments = {
+            "batch_size": None,
+            "as_supervised": False,
+            "decoders": None,
+            "read_config": None,
+            **kwargs,
+        }
+        arguments |= {"shuffle_files": False, "read_config": arguments["read_config"] or tfds.ReadConfig()}
+        return self._build_single_dataset(split=split, **arguments)
 
     def _as_dataset(
         self, split: Any, decoders: Any = None, read_config: Any = None, **_: Any

@@ -83,11 +83,11 @@ class RulesConfig(tfds.core.BuilderConfig):
         """The finite splits by name: `validation`, and a test split for every condition of the family."""
         family, sizes = self.task.family, {"validation": self.num_validation, "test": self.num_test}
         wanted = [("validation", family.conditions[0]), *(("test", each) for each in family.conditions)]
-        found = {}
+        splits = {}
         for split, condition in wanted:
             name, num_tokens = condition.of(split), condition.seq_len or family.num_tokens(self.task)
-            found[name] = PreparedSplit(name, split, int(sizes[split] or 0), num_tokens, condition)
-        return found
+            splits[name] = PreparedSplit(name, split, int(sizes[split] or 0), num_tokens, condition)
+        return splits
 
 
 def split_bytes(task: Task, split: PreparedSplit, most: int | None = None) -> int:
@@ -107,12 +107,12 @@ def published_names(family: Family) -> list[str]:
     named = {o.name: o.choices or (o.default,) for o in family.options if o.always_named}
     values = itertools.product(*named.values())
     grid = itertools.product(values, family.settings, PUBLISHED_RULES, PUBLISHED_DATA_SEEDS)
-    found = []
+    names = []
     for chosen, setting, num_rules, data_seed in grid:
         options = dict(zip(named, chosen, strict=True))
         with contextlib.suppress(ValueError):
-            found.append(Task(family.name, setting, num_rules, data_seed, **options).name)
-    return found
+            names.append(Task(family.name, setting, num_rules, data_seed, **options).name)
+    return names
 
 
 def find_config(name: str) -> RulesConfig:

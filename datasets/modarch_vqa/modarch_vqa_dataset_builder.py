@@ -51,17 +51,17 @@ class VQAConfig(RulesConfig):
 def find_config(name: str) -> VQAConfig:
     """Return the configuration of a name. Raise `ValueError` if there is none."""
     match = NAME.fullmatch(name)
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         key: value for key, value in (match.groupdict() if match else {}).items() if value
     }
-    rounds, seed = int(given.pop("rounds", 0)), int(given.pop("data_seed", 0))
-    if given.get("question") not in CHOICES["question"] or rounds not in CHOICES["rounds"]:
+    rounds, seed = int(values.pop("rounds", 0)), int(values.pop("data_seed", 0))
+    if values.get("question") not in CHOICES["question"] or rounds not in CHOICES["rounds"]:
         questions, numbers = (", ".join(map(str, CHOICES[option])) for option in ("question", "rounds"))
         raise ValueError(
             f"{name!r} is no configuration of modarch_vqa. Expected QUESTION_rROUNDS, like comparison_r2, a "
             f"question of {questions}; rounds of {numbers}; behind them _mnist and _taskSEED where you like."
         )
-    return VQAConfig(task=Task(FAMILY, data_seed=seed, rounds=rounds, **given))
+    return VQAConfig(task=Task(FAMILY, data_seed=seed, rounds=rounds, **values))
 
 
 CONFIGS = {

@@ -56,12 +56,12 @@ def main() -> None:
         except ValueError as error:
             sys.exit(str(error))
         try:
-            found = measure(programs, request, common)
+            measured = measure(programs, request, common)
         except Exception as error:  # out of memory, mostly
             failed = {"failed": f"{type(error).__name__}: {error}"[:LONGEST]}
-            found = [failed] * len(request["variants"])
+            measured = [failed] * len(request["variants"])
         made = {"device": device, "software": programs.SOFTWARE}
-        cells = zip(cells_of(request), found, strict=True)
+        cells = zip(cells_of(request), measured, strict=True)
         json.dump([{**cell, **made, **costs} for cell, costs in cells], answers)
 
 
@@ -81,7 +81,7 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
     size = PEAK_SIZE[common["device"]]
     runs: Runs = {}
     others: Runs = {}  # measured after what is compared: a dataset's threads may outlive its `fit`
-    found: list[Costs] = []
+    all_costs: list[Costs] = []
 
     with use_kernels(request["kernels"]), contextlib.ExitStack() as opened:
         if common["evaluation"]:
@@ -100,17 +100,17 @@ def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[
                 if common["backend"] == "tensorflow":
                     is_plain = not (cell.router or cell.model)
                     costs |= _add_training(model, clock, common["baseline"], is_plain, runs, others)
-            found.append(costs)
+            all_costs.append(costs)
         for name, call in programs.peak_calls(request["precision"], size).items():
             runs[name] = run_of(clock, call)
         if data == MEMORY:
             runs["data"] = programs.data_run(population, clock)
         samples = interleave({**runs, **others}, common["repeats"], common["seconds"])
-        for row, costs in zip(cells_of(request), found, strict=True):
+        for row, costs in zip(cells_of(request), all_costs, strict=True):
             costs |= costs_of(row, costs, samples, 2 * size**3)
         if common["profile"]:
             _write_traces(programs, program, request, common["profile"])
-    return found
+    return all_costs
 
 
 def _write_traces(programs: Any, program: Any, request: Request, folder: str) -> None:
@@ -145,16 +145,16 @@ def _add_training(
     """
     from modtf.launch.benchmark import tensorflow_programs
 
-    variant, found = model.variant, Costs()
+    variant, costs = model.variant, Costs()
     if runs[f"{variant} step"](2) < FIT_BELOW:
         others[f"{variant} fit"] = tensorflow_programs.own_fit_run(model, clock, cached=False)
         runs[f"{variant} cached fit"] = tensorflow_programs.own_fit_run(model, clock, cached=True)
     for name in BASELINES if baseline else ():
         form = BASELINES[name](model) if is_plain else None
-        found[f"has_{name}"] = form is not None
+        costs[f"has_{name}"] = form is not None
         if form is not None:
             others[f"{variant} {name}"] = tensorflow_programs.fit_run(*form, clock)
-    return found
+    return costs
 
 
 def costs_of(cell: Request, known: Costs, samples: Mapping[str, list[float]], product_flops: int) -> Costs:

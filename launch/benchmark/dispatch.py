@@ -28,13 +28,15 @@ def answer(request: Request, common: Mapping[str, Any], seconds: float) -> list[
             if common["clock"] == "cpu" and hasattr(os, "sched_setaffinity"):  # Linux
                 with contextlib.suppress(OSError):  # at once, so that every pool of threads has one
                     os.sched_setaffinity(process.pid, {max(os.sched_getaffinity(0))})
-            said, noise = process.communicate(json.dumps({"common": common, "request": request}), seconds)
+            output, noise = process.communicate(json.dumps({"common": common, "request": request}), seconds)
         finally:
             process.kill()
     why = (noise.strip().splitlines() or ["nothing was printed"])[-1]
     if process.returncode > 0:  # what breaks later is a signal's, or in the rows
         raise OSError(f"the process that measures cannot begin: {why}")
-    return [{**cell, "failed": why} for cell in cells_of(request)] if process.returncode else json.loads(said)
+    return (
+        [{**cell, "failed": why} for cell in cells_of(request)] if process.returncode else json.loads(output)
+    )
 
 
 def environment(common: Mapping[str, Any]) -> dict[str, str]:
@@ -70,12 +72,12 @@ class Rows:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add rows, or replace those of the same cells; raise `ValueError` on rows of another device."""
-        here = {row["device"] for row in rows if "device" in row}
-        others = {row["device"] for row in self if here and row.get("device") not in (*here, None)}
+        devices = {row["device"] for row in rows if "device" in row}
+        others = {row["device"] for row in self if devices and row.get("device") not in (*devices, None)}
         if others:
             raise ValueError(
                 f"--json={self.path} holds rows of {', '.join(sorted(others))}, and this is "
-                f"{', '.join(here)}. Name another file."
+                f"{', '.join(devices)}. Name another file."
             )
         self._rows |= {key_of(row): row for row in rows}
         if self.path is not None:
@@ -103,17 +105,17 @@ def measure_requests(
     `ValueError` where `rows` has those of another device, `OSError` where CPU time cannot be measured.
     """
     end, left = time.monotonic() + seconds, list(requests)
-    while left and expected_seconds(left[0], rows) <= (there := end - (began := time.monotonic())):
+    while left and expected_seconds(left[0], rows) <= (seconds_left := end - (began := time.monotonic())):
         try:
-            found = ask(left[0], common, there)
+            answered = ask(left[0], common, seconds_left)
         except subprocess.TimeoutExpired:
             break
         name = label_of({**left[0], "variant": "+".join(left[0]["variants"])})
-        failed = found[0].get("failed")
+        failed = answered[0].get("failed")
         if failed and common["clock"] == "cpu":
             raise OSError(f"measuring {name} failed: {failed}")
         took = {} if failed else {"wall_s": time.monotonic() - began}
-        rows.add([{**row, **took} for row in found])
+        rows.add([{**row, **took} for row in answered])
         left.pop(0)
         print(f"{name}: {failed or 'measured'}", file=sys.stderr, flush=True)
     if left:

@@ -139,8 +139,8 @@ def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
 
 
 def _bytes_of(program: Any) -> int | None:
-    found = program.memory_analysis()
-    if found is None:
+    analysis = program.memory_analysis()
+    if analysis is None:
         return None
-    held = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-    return held - found.alias_size_in_bytes
+    held = analysis.argument_size_in_bytes + analysis.output_size_in_bytes + analysis.temp_size_in_bytes
+    return held - analysis.alias_size_in_bytes

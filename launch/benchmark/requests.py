@@ -74,63 +74,65 @@ KEY = ("arch", "num_rules", "width", "variant", "members", "precision", "data", 
        "task", "router", "model", "xla_flags")  # fmt: skip
 
 
-def combinations(table: Table, device: str, given: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def combinations(table: Table, device: str, chosen: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return the combinations of a table, each once, families varying fastest; `given` replaces axes of every
     part."""
     own, other = KERNELS if device == "cpu" else reversed(KERNELS)
     names = {OWN: own, OTHER: other}
-    found: dict[str, dict[str, Any]] = {}
+    unique: dict[str, dict[str, Any]] = {}
     for part in table:
-        axes = {**PLAIN, "arch": list(with_free_rules()), **part, **given}
+        axes = {**PLAIN, "arch": list(with_free_rules()), **part, **chosen}
         for point in grid(**{axis: list(values) for axis, values in axes.items()}):
             cell = {**point, "kernels": names.get(point["kernels"], point["kernels"])}
-            found.setdefault(json.dumps(cell), cell)
-    return list(found.values())
+            unique.setdefault(json.dumps(cell), cell)
+    return list(unique.values())
 
 
-def requests_of_flags(given: flags.FlagValues) -> list[dict[str, Any]]:
+def requests_of_flags(values: flags.FlagValues) -> list[dict[str, Any]]:
     """Return the requests of the flags: on a device one per cell; in CPU time one per (architecture, R, e),
     whose variants take turns. Raise `ValueError` on meaningless values before anything runs.
     """
-    _check_flags(given)
-    on_device, chosen, settings = given.device is not None, _axes(given), settings_given(given)
+    _check_flags(values)
+    on_device, chosen, settings = values.device is not None, _axes(values), settings_given(values)
     for namespace in ("training", "evaluation", "trainer"):  # the protocol is the published one
         check_known(namespace, settings[namespace], [], "a benchmark, which is of the published protocol")
-    found = combinations(DEVICE_TABLE if on_device else CORE_TABLE, given.device or "cpu", chosen)
+    asked = combinations(DEVICE_TABLE if on_device else CORE_TABLE, values.device or "cpu", chosen)
     if not on_device:  # family by family
-        archs = [cell["arch"] for cell in found]
-        found.sort(key=lambda cell: archs.index(cell["arch"]))
-    return [_request(cell, settings, given.backend) for cell in found]
+        archs = [cell["arch"] for cell in asked]
+        asked.sort(key=lambda cell: archs.index(cell["arch"]))
+    return [_request(cell, settings, values.backend) for cell in asked]
 
 
-def _axes(given: flags.FlagValues) -> dict[str, list[Any]]:
+def _axes(values: flags.FlagValues) -> dict[str, list[Any]]:
     """Return the values of the axes that flags name; in CPU time defaults count, too."""
-    counted = {flag: axis for flag, axis in AXES.items() if not (given.all and flag in WHOLE)}
+    counted = {flag: axis for flag, axis in AXES.items() if not (values.all and flag in WHOLE)}
     named = [
-        flag for flag in counted if (given[flag].present if given.device else given[flag].value is not None)
+        flag
+        for flag in counted
+        if (values[flag].present if values.device else values[flag].value is not None)
     ]
-    chosen = {counted[flag]: _values(given, flag) for flag in named}
-    if given.evaluation:
+    chosen = {counted[flag]: _values(values, flag) for flag in named}
+    if values.evaluation:
         chosen.setdefault("members", [PUBLISHED_MEMBERS])
-    if not given.device and len(chosen.get("members", [1])) > 1:
-        raise ValueError(f"--members={','.join(given.members)}: several numbers need --device.")
+    if not values.device and len(chosen.get("members", [1])) > 1:
+        raise ValueError(f"--members={','.join(values.members)}: several numbers need --device.")
     return chosen
 
 
-def _check_flags(given: flags.FlagValues) -> None:
+def _check_flags(values: flags.FlagValues) -> None:
     """Raise `ValueError` if a flag belongs to the other table, or asks for something impossible."""
-    wrong = [name for name in (CORE_FLAGS if given.device else DEVICE_FLAGS) if given[name].present]
-    if wrong and given.device:
+    wrong = [name for name in (CORE_FLAGS if values.device else DEVICE_FLAGS) if values[name].present]
+    if wrong and values.device:
         raise ValueError(f"--{wrong[0]} belongs to the table of CPU time: leave it or --device out.")
     if wrong:
         raise ValueError(f"--{wrong[0]} needs --device, one of {', '.join(DEVICES)}.")
-    if given.backend != "tensorflow" and given.evaluation:
-        raise ValueError(f"--evaluation needs TensorFlow: leave --backend={given.backend} out.")
+    if values.backend != "tensorflow" and values.evaluation:
+        raise ValueError(f"--evaluation needs TensorFlow: leave --backend={values.backend} out.")
 
 
-def _values(given: flags.FlagValues, flag: str) -> list[Any]:
+def _values(flag_values: flags.FlagValues, flag: str) -> list[Any]:
     """Return the values of a flag's list, as values of its axis."""
-    values = given[flag].value
+    values = flag_values[flag].value
     if not values:
         raise ValueError(f"--{flag} is empty; expected values separated by commas.")
     if flag in NUMBERS:
@@ -146,17 +148,17 @@ def _values(given: flags.FlagValues, flag: str) -> list[Any]:
     if flag != "variant":
         return values
     in_order = [name for name in known if name in values]
-    return [[name] for name in in_order] if given.device else [in_order]
+    return [[name] for name in in_order] if flag_values.device else [in_order]
 
 
-def how_measured(given: flags.FlagValues) -> dict[str, Any]:
+def how_measured(values: flags.FlagValues) -> dict[str, Any]:
     """Return the settings that all requests share, for the process that measures them."""
     shared = ("backend", "repeats", "seconds", "baseline", "evaluation", "profile")
     return {
-        **{name: getattr(given, name) for name in shared},
-        "clock": "wall" if given.device else "cpu",
-        "device": given.device or "cpu",
-        "plugins": [load_plugin(location) for location in given.plugin],  # as any process finds them
+        **{name: getattr(values, name) for name in shared},
+        "clock": "wall" if values.device else "cpu",
+        "device": values.device or "cpu",
+        "plugins": [load_plugin(location) for location in values.plugin],  # as any process finds them
     }
 
 
@@ -165,15 +167,15 @@ def _request(cell: Mapping[str, Any], settings: Settings, backend: str) -> dict[
     built or fit."""
     variants, members = cell["variants"], cell["members"]
     check_members(members, f"--members={members}")
-    given = {part: {name: value for name, (value,) in settings[part].items()} for part in OPTIONS}
+    options = {part: {name: value for name, (value,) in settings[part].items()} for part in OPTIONS}
     family = FAMILIES[cell["arch"]]
     whose = {"router": " and ".join(variants), "model": f"the architecture {family.architecture!r}"}
-    own, known = share_options({part: given[part] for part in whose}, [(family, name) for name in variants])
+    own, known = share_options({part: options[part] for part in whose}, [(family, name) for name in variants])
     for part, owners in whose.items():
-        check_known(part, given[part], known[part], owners)
-        given[part] = {name: own[family.name, name][part] for name in variants}
-    given["model"] = given["model"][variants[0]]  # one architecture's
-    request = {**cell, **given, "backend": backend, "xla_flags": os.environ.get("XLA_FLAGS", "")}
+        check_known(part, options[part], known[part], owners)
+        options[part] = {name: own[family.name, name][part] for name in variants}
+    options["model"] = options["model"][variants[0]]  # one architecture's
+    request = {**cell, **options, "backend": backend, "xla_flags": os.environ.get("XLA_FLAGS", "")}
     for row in cells_of(request):
         built = cell_of_row(row)
         check_cell(built)

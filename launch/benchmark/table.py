@@ -89,7 +89,7 @@ def cost_table(rows: Sequence[Row], columns: Columns) -> str:
             return ""
 
     texts = {heading: [filled(fill, row) for row in rows] for heading, fill in columns.items()}
-    used = {heading: found for heading, found in texts.items() if any(found)}
+    used = {heading: column for heading, column in texts.items() if any(column)}
     return text_table(list(used), list(zip(*used.values(), strict=True)))
 
 
@@ -128,12 +128,12 @@ def compared(rows: Sequence[Row], released: Sequence[Row] = ()) -> list[dict[str
     many = {_but_members(row): row for row in rows if row["members"] == PUBLISHED_MEMBERS}
     speed = itemgetter("models_per_hour")
     best = {_shape(row): speed(row) for row in sorted(released, key=speed)}  # the last of a shape counts
-    found = []
+    extended = []
     for row in rows:
         new: dict[str, Any] = {}
         if row["members"] != PUBLISHED_MEMBERS and (of_25 := many.get(_but_members(row))):
             new["to_25_members"] = of_25["member_steps_per_s"] / row["member_steps_per_s"]
-        if theirs := best.get(_shape(row)):
-            new |= {"released_models_per_hour": theirs, "to_released": theirs / row["models_per_hour"]}
-        found.append({**row, **new})
-    return found
+        if reference := best.get(_shape(row)):
+            new |= {"released_models_per_hour": reference, "to_released": reference / row["models_per_hour"]}
+        extended.append({**row, **new})
+    return extended

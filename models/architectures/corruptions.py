@@ -130,15 +130,15 @@ class CorruptionsNetwork(ModularModel):
     def _undone(self, site: int, x: Any, orders: Any) -> Any:
         """Apply the modules of this site for the corruptions of each image, in their order."""
         rules = [rule for rule, place in self.placed.items() if place == site]
-        here = {rule: getattr(self, _attribute(RULES[rule])) for rule in rules}
-        places = {rule: self._turn(rule, orders) for rule in here}
+        undo = {rule: getattr(self, _attribute(RULES[rule])) for rule in rules}
+        places = {rule: self._turn(rule, orders) for rule in undo}
 
         def following(place: Any, x: Any) -> tuple[Any, Any]:
-            for rule, module in here.items():
+            for rule, module in undo.items():
                 x = self._where(ops.equal(places[rule], place), module, x)
             return place + 1, x
 
-        return ops.while_loop(lambda place, _: place < LONGEST, following, (0, x))[1] if here else x
+        return ops.while_loop(lambda place, _: place < LONGEST, following, (0, x))[1] if undo else x
 
     def _where(self, now: Any, module: layers.Layer, x: Any) -> Any:
         chosen = ops.reshape(now, [-1, *[1] * (len(x.shape) - 1)])
@@ -153,9 +153,9 @@ class CorruptionsNetwork(ModularModel):
     def _applied(self, rule: Any) -> Any:
         """Return the modules of the corruptions, one per rule, as probabilities [B, N, R]."""
         orders = ops.reshape(rule, [-1])
-        told = [ops.cast(self._turn(r, orders) < LONGEST, self.compute_dtype) for r in range(1, len(RULES))]
-        none = 1.0 - ops.minimum(sum(told), 1.0)
-        applied = ops.stack([none, *told], axis=-1)
+        flags = [ops.cast(self._turn(r, orders) < LONGEST, self.compute_dtype) for r in range(1, len(RULES))]
+        none = 1.0 - ops.minimum(sum(flags), 1.0)
+        applied = ops.stack([none, *flags], axis=-1)
         applied = applied / ops.sum(applied, axis=-1, keepdims=True)
         return ops.reshape(applied, [-1, rule.shape[1], len(RULES)])
 

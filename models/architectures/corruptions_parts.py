@@ -23,8 +23,8 @@ class Parts:
     def __init__(self, draw: Draw, name: str):
         self.draw, self.name, self.count = draw, name, 0
 
-    def part(self, *given: Any) -> keras.Sequential:
-        return keras.Sequential(given, name=self.name)
+    def part(self, *modules: Any) -> keras.Sequential:
+        return keras.Sequential(modules, name=self.name)
 
     def _named(self) -> str:
         self.count += 1
@@ -97,17 +97,17 @@ class SmallNetwork:
         self.widths = (width, 2 * width, 4 * width, 4 * width)
 
     def parts(self) -> list[keras.Sequential]:
-        found, before = [], 3
+        blocks, before = [], 3
         for number, (width, rate) in enumerate(zip(self.widths, DROPOUT, strict=True)):
             make = Parts(self.draw, f"part{number}")
             drop = layers.SpatialDropout2D(rate, seed=self.draw(f"drop{number}"))
-            found.append(make.part(make.conv(before, width, 5, 2, 2), drop, layers.ReLU()))
+            blocks.append(make.part(make.conv(before, width, 5, 2, 2), drop, layers.ReLU()))
             before = width
         make, hidden = Parts(self.draw, "part4"), 8 * self.width
         drop = layers.Dropout(0.5, seed=self.draw("drop4"))
-        found.append(make.part(layers.Flatten(), make.dense(4 * before, hidden), drop, layers.ReLU()))
+        blocks.append(make.part(layers.Flatten(), make.dense(4 * before, hidden), drop, layers.ReLU()))
         make = Parts(self.draw, "part5")
-        return [*found, make.part(make.dense(hidden, self.classes))]
+        return [*blocks, make.part(make.dense(hidden, self.classes))]
 
     def module(self, site: int, name: str) -> keras.Sequential:
         make, width = Parts(self.draw, name), self.width
@@ -141,14 +141,14 @@ class ResNet18:
 
     def parts(self) -> list[keras.Sequential]:
         make, widths = Parts(self.draw, "part0"), self.widths
-        found = [make.part(make.plain_conv(widths[0], 7, 2, 3), make.norm(), layers.ReLU())]
+        blocks = [make.part(make.plain_conv(widths[0], 7, 2, 3), make.norm(), layers.ReLU())]
         for number in range(1, 9):
             make, after = Parts(self.draw, f"part{number}"), self.widths[min(number + 1, 9)]
             stride = 2 if after != widths[number] else 1
             block = BasicBlock(make, widths[number], after, stride)
-            found.append(make.part(block, *([layers.GlobalAveragePooling2D()] if number == 8 else [])))
+            blocks.append(make.part(block, *([layers.GlobalAveragePooling2D()] if number == 8 else [])))
         make = Parts(self.draw, "part9")
-        return [*found, make.part(make.dense(widths[9], self.classes))]
+        return [*blocks, make.part(make.dense(widths[9], self.classes))]
 
     def module(self, site: int, name: str) -> keras.Sequential:
         make, width = Parts(self.draw, name), self.widths[site]

@@ -115,18 +115,18 @@ class VQANetwork(ModularModel):
             answers = [ops.repeat(module(*inputs), sharing, axis=0) for module in modules]
             score = self._scores(place, answers, rule, bank)
             p, scores = self.route_with_scores(rule, None, score, place)
-            found = mixture(answers, ops.cast(ops.reshape(p, [-1, len(modules)]), answers[0].dtype))
+            mixed = mixture(answers, ops.cast(ops.reshape(p, [-1, len(modules)]), answers[0].dtype))
         else:
             choice = ops.take(self._table(bank.module_of), flat)
             after = sharing if len(modules) == 1 else 1
             inputs = [ops.repeat(x, sharing // after, axis=0) for x in inputs]
-            found = hard_routing(modules, inputs, choice, self._in_turn(place, bank, number), counted)
-            found = ops.repeat(found, after, axis=0)
+            mixed = hard_routing(modules, inputs, choice, self._in_turn(place, bank, number), counted)
+            mixed = ops.repeat(mixed, after, axis=0)
             sizes = [other.num_modules for _, other in self.banks[place]]
             before = sum(sizes[:-1]) if number else 0
             p = ops.reshape(ops.one_hot(choice + before, sum(sizes)), [-1, rule.shape[1], sum(sizes)])
         keep()
-        return found, (p, scores)
+        return mixed, (p, scores)
 
     def _in_turn(self, place: str, bank: Bank, number: int) -> list[int]:
         """Return the modules of the calls of one example of every question, if batches have the questions in
@@ -148,8 +148,8 @@ class VQANetwork(ModularModel):
             asked = ops.one_hot(ops.take(rows, ops.reshape(rule, [-1])), len(bank.module_of))
             pooled = [ops.mean(a, axis=(1, 2)) if len(a.shape) == 4 else a for a in answers]
             features = ops.stack([ops.concatenate([a, ops.cast(asked, a.dtype)], 1) for a in pooled], 1)
-            found = getattr(self, f"scores_{place}")(features)
-            return ops.reshape(found, [-1, rule.shape[1], len(answers)])
+            by_module = getattr(self, f"scores_{place}")(features)
+            return ops.reshape(by_module, [-1, rule.shape[1], len(answers)])
 
         return scores
 

@@ -59,15 +59,15 @@ def attend(query, key, value):
 
     def gradient(*args, upstream=None):
         root = ops.sqrt(total)  # half of the division here, half below: XLA keeps both results in memory
-        given = (args[0] if upstream is None else upstream) / root
-        along = ops.sum(given * attended, axis=1)[:, :, None]
-        of_weights = sum_of_products(given, value, every_pair) - along
+        of_output = (args[0] if upstream is None else upstream) / root
+        along = ops.sum(of_output * attended, axis=1)[:, :, None]
+        of_weights = sum_of_products(of_output, value, every_pair) - along
         of_scores = weights * of_weights / (root[:, 0, :, None] / scale)
-        given = given / root
+        of_output = of_output / root
         return (
             ops.sum(of_scores[:, None] * key[:, :, None], axis=3),
             ops.sum(of_scores[:, None] * query[:, :, :, None], axis=2),
-            ops.sum(weights[:, None] * given[:, :, :, None], axis=2),
+            ops.sum(weights[:, None] * of_output[:, :, :, None], axis=2),
         )
 
     return attended, gradient

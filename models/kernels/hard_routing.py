@@ -59,14 +59,14 @@ def _slices(modules: Sequence[Module], inputs: Sequence[Any], runs: Sequence[tup
     for (module, length), *own in zip(runs, *parts, strict=True):
         answer = modules[module](*(ops.reshape(x, [turns * length, *x.shape[2:]]) for x in own))
         answers.append(ops.reshape(answer, [turns, length, *answer.shape[1:]]))
-    found = ops.concatenate(answers, axis=1)
-    return ops.reshape(found, [turns * ends[-1], *found.shape[2:]])
+    outputs = ops.concatenate(answers, axis=1)
+    return ops.reshape(outputs, [turns * ends[-1], *outputs.shape[2:]])
 
 
 def _masked(modules: Sequence[Module], inputs: Sequence[Any], choice: Any, counted: bool) -> Any:
     p = ops.one_hot(choice, len(modules), dtype=inputs[0].dtype)
     own = ([p[:, m]] if counted else [] for m in range(len(modules)))
-    return mixture([module(*inputs, *mine) for module, mine in zip(modules, own, strict=True)], p)
+    return mixture([module(*inputs, *weights) for module, weights in zip(modules, own, strict=True)], p)
 
 
 def _sorted(modules: Sequence[Module], inputs: Sequence[Any], choice: Any, counted: bool) -> Any:
@@ -74,14 +74,14 @@ def _sorted(modules: Sequence[Module], inputs: Sequence[Any], choice: Any, count
 
     number, choice = len(modules), tf.convert_to_tensor(choice)
     places = tf.dynamic_partition(tf.range(tf.shape(choice)[0]), choice, number)
-    given = [*inputs, tf.ones_like(choice, inputs[0].dtype)] if counted else inputs
-    parts = zip(*(tf.dynamic_partition(x, choice, number) for x in given), strict=True)
+    columns = [*inputs, tf.ones_like(choice, inputs[0].dtype)] if counted else inputs
+    parts = zip(*(tf.dynamic_partition(x, choice, number) for x in columns), strict=True)
     answers = []
     for module, part, place in zip(modules, parts, places, strict=True):
         count = tf.shape(place)[0]
         answers.append(module(*(_not_empty(x, count) for x in part))[:count])
-    found = tf.dynamic_stitch(places, answers)
-    return tf.ensure_shape(found, [inputs[0].shape[0], *answers[0].shape[1:]])
+    outputs = tf.dynamic_stitch(places, answers)
+    return tf.ensure_shape(outputs, [inputs[0].shape[0], *answers[0].shape[1:]])
 
 
 def _not_empty(x: Any, count: Any) -> Any:

@@ -51,13 +51,13 @@ class Scan:
         hidden = ops.concatenate([kept["inputs"][1:, :, self.layout.inputs :], last[0][None]], axis=0)
 
         def gradient(*args, upstream=None):
-            given = args if upstream is None else upstream
-            given = given if len(given) > 1 else given[0]  # JAX passes one tuple
+            gradients = args if upstream is None else upstream
+            gradients = gradients if len(gradients) > 1 else gradients[0]  # JAX passes one tuple
             way_back = ScanGradient(self.cell, self.layout, self.route, routing, score, kernels, kept)
-            return way_back(*given)
+            return way_back(*gradients)
 
-        found = (hidden, kept["activation"] if self.layout.scored else routing)
-        return (*found, kept["scores"]) if self.layout.priced else found, gradient
+        outputs = (hidden, kept["activation"] if self.layout.scored else routing)
+        return (*outputs, kept["scores"]) if self.layout.priced else outputs, gradient
 
     def _forward(self, tokens, routing, score, kernels):
         """Return everything that the gradient needs, by token, and the last states."""

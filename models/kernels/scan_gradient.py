@@ -54,14 +54,14 @@ class ScanGradient:
             return self._step(n, row(of_hidden, n), row(of_activation, n), *carry)
 
         carry = zeros, layout.scratch(), layout.zeros(layout.states, *layout.by_state)
-        found, _, _ = ops.fori_loop(0, layout.num_tokens, step, carry)
-        (of_routing,) = found["routing"] or (ops.zeros_like(self.routing),)
+        gradients, _, _ = ops.fori_loop(0, layout.num_tokens, step, carry)
+        (of_routing,) = gradients["routing"] or (ops.zeros_like(self.routing),)
         of_score = ops.zeros_like(self.score)
         if layout.scored:
-            of_score = ops.stack([ops.sum(sums, axis=-1, keepdims=True) for sums in found["score"]])
-        return found["tokens"], of_routing, of_score, *found["kernels"]
+            of_score = ops.stack([ops.sum(sums, axis=-1, keepdims=True) for sums in gradients["score"]])
+        return gradients["tokens"], of_routing, of_score, *gradients["kernels"]
 
-    def _step(self, n, of_hidden, of_p, found, scratch, of_states):
+    def _step(self, n, of_hidden, of_p, gradients, scratch, of_states):
         """Go back through token n."""
         layout, cell, kept = self.layout, self.cell, self.kept
         inputs, p = row(kept["inputs"], n), row(self.activation, n)
@@ -75,12 +75,12 @@ class ScanGradient:
             of_p = of_p + layout.sum_width(sum(a * b for a, b in zip(upstream, proposals, strict=True)))
             upstream = [p[:, :, None] * of_state for of_state in upstream]
         by_gate, by_state = cell.gradient(activated, squashed, states, upstream)
-        gate_scratch, of_gates = join_parts(found["gates"], by_gate)
-        of_products, of_score = self._of_products(n, of_p, of_gates, found["score"])
+        gate_scratch, of_gates = join_parts(gradients["gates"], by_gate)
+        of_products, of_score = self._of_products(n, of_p, of_gates, gradients["score"])
         of_inputs = [layout.product(k, of) for k, of in zip(self.transposed, of_products, strict=True)]
         of_kernels = [
             of_kernel + layout.product(of, ops.transpose(inputs[:, rows], [0, 2, 1]))
-            for of_kernel, of, rows in zip(found["kernels"], of_products, layout.reads, strict=True)
+            for of_kernel, of, rows in zip(gradients["kernels"], of_products, layout.reads, strict=True)
         ]
         if not layout.scored:
             of_inputs = [of_inputs[0][:, : layout.inputs], of_inputs[0][:, layout.inputs :]]
@@ -88,14 +88,14 @@ class ScanGradient:
         sums = iter(direct)
         of_states = [0.0 if of is None else next(sums) for of in by_state]
         of_states[0] = of_states[0] + of_inputs[1]
-        found = {
-            "tokens": with_row(found["tokens"], n, of_inputs[0]),
-            "routing": tuple(with_row(rows, n, of_p) for rows in found["routing"]),
+        gradients = {
+            "tokens": with_row(gradients["tokens"], n, of_inputs[0]),
+            "routing": tuple(with_row(rows, n, of_p) for rows in gradients["routing"]),
             "score": of_score,
             "kernels": tuple(of_kernels),
             "gates": gate_scratch,
         }
-        return found, tuple(scratch), tuple(of_states)
+        return gradients, tuple(scratch), tuple(of_states)
 
     def _activated(self, n):
         """Yield the activated gates of a token, one by one."""
@@ -115,14 +115,14 @@ class ScanGradient:
         for of_price in self.of_scores:
             of_scores = of_scores + row(of_price, n)
         of_scores = of_scores[:, None, :, None]
-        found, sums = [], []
+        gradients, sums = [], []
         for s, (rows, of) in enumerate(zip(self.kept["gates"], of_score, strict=True)):
             product = row(rows, n)
-            found.append(
+            gradients.append(
                 ops.reshape(of_gates + ops.where(product > 0, of_scores * self.score[s], 0.0), shape)
             )
             sums.append(of + lane_sums(of_scores * ops.relu(product)))
-        return found, tuple(sums)
+        return gradients, tuple(sums)
 
 
 def vector_jacobian(function: Callable[[Any], Any], x: Any, upstream: Any) -> Any:

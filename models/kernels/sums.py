@@ -87,7 +87,7 @@ def weigh(h, weight):
     """Multiply numbers h [G, k, T] by their weights [G, T]."""
 
     def gradient(*args, upstream=None):
-        given = args[0] if upstream is None else upstream
-        return given * weight[:, None], ops.cast(sum_of_products(_wide(given), _wide(h)), h.dtype)
+        of_output = args[0] if upstream is None else upstream
+        return of_output * weight[:, None], ops.cast(sum_of_products(_wide(of_output), _wide(h)), h.dtype)
 
     return h * weight[:, None], gradient

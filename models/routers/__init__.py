@@ -94,9 +94,9 @@ def make_router(variant: str, setup: "RouterSetup", options: Mapping[str, Any]) 
     except (TypeError, ValueError) as error:
         if not options:
             raise
-        given = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        listed = ", ".join(f"{name}={value!r}" for name, value in options.items())
         raise ValueError(
-            f"{what} cannot be built with {given}: {error} Its options: {', '.join(known)}."
+            f"{what} cannot be built with {listed}: {error} Its options: {', '.join(known)}."
         ) from error
 
 

@@ -221,8 +221,8 @@ class Router(keras.layers.Layer):
         return None if extra is None else ops.stop_gradient(ops.cast(extra, rule.dtype))
 
     def route_given(self, rule, rule_features, scores, extra):
-        given = {} if extra is None else {"extra": extra}
-        p = self(rule=rule, rule_features=rule_features, scores=scores, **given)
+        extras = {} if extra is None else {"extra": extra}
+        p = self(rule=rule, rule_features=rule_features, scores=scores, **extras)
         if len(p.shape) != 3 or p.shape[1] not in (None, self.num_modules):
             raise ValueError(
                 f"{type(self).__name__}.call gave p of shape {tuple(p.shape)}; expected [P, M, T] with "
@@ -232,8 +232,8 @@ class Router(keras.layers.Layer):
 
     def penalise(self, activation, scores=None):
         """Return the result of `penalty`. Raise `ValueError` if it is not one number per member."""
-        given = [activation, *([scores] if self.penalises_scores else [])]
-        penalty = self.penalty(*map(whole_batch, given))
+        arguments = [activation, *([scores] if self.penalises_scores else [])]
+        penalty = self.penalty(*map(whole_batch, arguments))
         if tuple(penalty.shape) != (self.num_members,):
             raise ValueError(
                 f"{type(self).__name__}.penalty gave the shape {tuple(penalty.shape)}; expected one number "

@@ -56,9 +56,9 @@ def final_matrices(folder: str, members: Sequence[tuple[Task, int]]) -> np.ndarr
         ValueError: if the folder lacks the matrix of a member.
     """
     try:
-        with np.load(Path(folder, "activation.npz"), allow_pickle=False) as found:
-            known = zip(found["data_seeds"].tolist(), found["seeds"].tolist(), strict=True)
-            last = dict(zip(known, found["last"].astype(np.float64), strict=True))
+        with np.load(Path(folder, "activation.npz"), allow_pickle=False) as arrays:
+            known = zip(arrays["data_seeds"].tolist(), arrays["seeds"].tolist(), strict=True)
+            last = dict(zip(known, arrays["last"].astype(np.float64), strict=True))
         matrices = np.stack([last[task.data_seed, seed] for task, seed in members])
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"{folder} has no final activation matrix of every member: {error!r}.") from error
@@ -95,20 +95,20 @@ class Clamped(Router):
         of: str | None = None,
     ):
         super().__init__(setup)
-        given = clamped_matrix(self.num_rules, matrix, amount)
+        matrices = clamped_matrix(self.num_rules, matrix, amount)
         if of is not None:
             if (matrix, amount) != ("spread", 0.0):
                 raise ValueError(f"matrix={matrix!r}, amount={amount!r} and of={of!r} are two ways to say A.")
-            given = final_matrices(of, setup.initial.members)
-            if given.shape[1:] != (self.num_rules, self.num_modules):
-                raise ValueError(f"A of {of!r} is {given.shape[1:]}; expected {self.num_rules} squared.")
-        self.is_drawn = bool(hard) and not np.isin(given, (0, 1)).all()
-        self.is_perfect = np.array_equal(given, np.eye(self.num_rules))
+            matrices = final_matrices(of, setup.initial.members)
+            if matrices.shape[1:] != (self.num_rules, self.num_modules):
+                raise ValueError(f"A of {of!r} is {matrices.shape[1:]}; expected {self.num_rules} squared.")
+        self.is_drawn = bool(hard) and not np.isin(matrices, (0, 1)).all()
+        self.is_perfect = np.array_equal(matrices, np.eye(self.num_rules))
         self.depends_only_on_rule = not self.is_drawn  # type: ignore[misc]  # the class says it of most
-        self.rows = {"matrix": given}
+        self.rows = {"matrix": matrices}
         if self.is_drawn:
             self.key = self.keep("key", noise_keys(setup.initial, setup.name), "int32")
-            ends = np.cumsum(given, axis=-1)
+            ends = np.cumsum(matrices, axis=-1)
             ends[..., -1] = 1.0
             begins = np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], axis=-1)
             self.rows = {"begins": begins, "ends": ends}

@@ -65,15 +65,15 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
     lines: dict[str, list[str]] = {}
     for cell in cells:
         training, sizes = cell.definition.protocol.training, cell.definition.protocol.evaluation
-        said = f"{sizes.batches * sizes.batch_size:,} test examples a condition, {sizes.tokens:,} tokens"
+        words = f"{sizes.batches * sizes.batch_size:,} test examples a condition, {sizes.tokens:,} tokens"
         if checkpoint == "tail":
             epochs, _, number = epochs_of(training)
             each = sizes.smaller(TRAINING_FACTOR)
             examples = f"{each.batches * each.batch_size:,}"
             data = f"{examples} new" if training.tail else f"the same {examples}"
-            said = f"mean of {plural(number, 'evaluation')} in the last {number / epochs:.0%} of training, "
-            said += f"each on {data} test examples a condition, {each.tokens:,} tokens"
-        families = lines.setdefault(f"checkpoint {checkpoint}: {said} for the activation matrix", [])
+            words = f"mean of {plural(number, 'evaluation')} in the last {number / epochs:.0%} of training, "
+            words += f"each on {data} test examples a condition, {each.tokens:,} tokens"
+        families = lines.setdefault(f"checkpoint {checkpoint}: {words} for the activation matrix", [])
         if cell.definition.task.arch not in families:
             families.append(cell.definition.task.arch)
     return [f"{', '.join(families)}: {line}" for line, families in lines.items()]
@@ -88,8 +88,8 @@ def whole_kinds(cells: Sequence[CellFolder], planned: Sequence[Cell]) -> list[Ce
     """Return the finished cells of the task types that have at least as many cells as planned."""
     wanted = Counter((cell.task.arch, cell.task.setting) for cell in planned)
     finished = [((cell.cell["arch"], cell.cell["setting"]), cell) for cell in cells if cell.is_finished]
-    found = Counter(kind for kind, _ in finished)
-    return [cell for kind, cell in finished if found[kind] >= wanted[kind]]
+    counts = Counter(kind for kind, _ in finished)
+    return [cell for kind, cell in finished if counts[kind] >= wanted[kind]]
 
 
 def find_missing(directory: Source) -> pd.DataFrame:

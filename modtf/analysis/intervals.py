@@ -81,12 +81,12 @@ def intervals(
     finite = np.isfinite(keyed[value].to_numpy(np.float64))
     counts = keyed.assign(_finite=finite).groupby(keys, observed=True)["_finite"].agg(["sum", "size"])
     sample = data_seed_means(keyed, keys, value).groupby(keys, observed=True)[value]
-    found = counts.join(sample.agg(mean="mean", deviation="std", number="size"))
-    number = found["number"].fillna(0).astype(int)
-    low, high = t_interval(found["mean"], found["deviation"], number, level)
-    models = found["sum"].astype(int)
-    columns = (found["mean"], low, high, number, models, found["size"] - models)
-    table = pd.DataFrame(dict(zip(STATISTICS, columns, strict=True)), found.index).reset_index()
+    summary = counts.join(sample.agg(mean="mean", deviation="std", number="size"))
+    number = summary["number"].fillna(0).astype(int)
+    low, high = t_interval(summary["mean"], summary["deviation"], number, level)
+    models = summary["sum"].astype(int)
+    columns = (summary["mean"], low, high, number, models, summary["size"] - models)
+    table = pd.DataFrame(dict(zip(STATISTICS, columns, strict=True)), summary.index).reset_index()
     return table[[*by, *STATISTICS]]
 
 
@@ -163,8 +163,8 @@ def refuse_mixtures(frame: pd.DataFrame, by: Sequence[str], over: Sequence[str])
         pairs = frame[[*by, name]].drop_duplicates()
         mixed = pairs[pairs.duplicated(list(by), keep=False)] if by else pairs
         if len(mixed):
-            found = ", ".join(map(str, pd.unique(mixed[name])[:5]))
+            values = ", ".join(map(str, pd.unique(mixed[name])[:5]))
             raise ValueError(
-                f"A mean over different values of {name!r} ({found}) was asked for. Choose one of them, add "
+                f"A mean over different values of {name!r} ({values}) was asked for. Choose one of them, add "
                 f"{name!r} to by, or, to average over it on purpose, to over."
             )

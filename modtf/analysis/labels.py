@@ -39,10 +39,10 @@ def known_variants(archs: Iterable[str] = FAMILIES) -> list[str]:
 
 def said_by_families(frame: pd.DataFrame, attribute: str) -> str:
     """Return the "reference" or "checkpoint" of a table's families; raise `ValueError` if they differ."""
-    said = {getattr(FAMILIES[arch], attribute) for arch in frame["arch"].unique()}
-    if len(said) > 1:
-        raise ValueError(f"The families have several {attribute}s: {', '.join(sorted(said))}. Choose one.")
-    return said.pop() if said else getattr(Family, attribute)
+    values = {getattr(FAMILIES[arch], attribute) for arch in frame["arch"].unique()}
+    if len(values) > 1:
+        raise ValueError(f"The families have several {attribute}s: {', '.join(sorted(values))}. Choose one.")
+    return values.pop() if values else getattr(Family, attribute)
 
 
 def parse_options(text: str) -> dict[str, str]:
@@ -61,8 +61,10 @@ def family_label(arch: str, task_options: str = "") -> str:
     family = FAMILIES[arch]
     read = dict(_options(family, task_options))
     options = parse_options(task_options).items()
-    said = (read[name][0].show(read[name][1]) if name in read else f"{name}={text}" for name, text in options)
-    return " ".join([family.title, *said])
+    words = (
+        read[name][0].show(read[name][1]) if name in read else f"{name}={text}" for name, text in options
+    )
+    return " ".join([family.title, *words])
 
 
 def task_of(arch: str, setting: str, task_options: str, num_rules: int) -> Task:
@@ -74,11 +76,11 @@ def task_of(arch: str, setting: str, task_options: str, num_rules: int) -> Task:
 def _options(family: Family, text: str) -> Iterator[tuple[str, tuple[Option, Any]]]:
     """Return the options that a text names, except those that this version does not know."""
     known = {option.name: option for option in family.options}
-    for name, said in parse_options(text).items():
+    for name, shown in parse_options(text).items():
         option = known.get(name)
-        values = option.choices or [float(said)] if option else []
+        values = option.choices or [float(shown)] if option else []
         for value in values:
-            if option and (not option.choices or str(value) == said):
+            if option and (not option.choices or str(value) == shown):
                 yield name, (option, value)
 
 

@@ -32,9 +32,9 @@ def next_informed(frame: pd.DataFrame) -> list[tuple[str, str]]:
     With fewer than two variants of the family itself: (variant, the first of all)."""
     pairs: list[tuple[str, str]] = []
     for arch, rows in frame.groupby("arch", observed=True):
-        there = rows["variant"].drop_duplicates().sort_values().tolist()
-        own = [name for name in known_variants([str(arch)]) if name in there]
-        pairs += pairwise(own) if len(own) > 1 else [(there[0], other) for other in there[1:]]
+        variants = rows["variant"].drop_duplicates().sort_values().tolist()
+        own = [name for name in known_variants([str(arch)]) if name in variants]
+        pairs += pairwise(own) if len(own) > 1 else [(variants[0], other) for other in variants[1:]]
     return [(second, first) for first, second in dict.fromkeys(pairs)]
 
 
@@ -134,9 +134,9 @@ def compare_pairs(
         refuse_mixtures(matched, by, over)
         matched["won"] = ((np.sign(matched["gain"]) + 1) / 2).where(np.isfinite(matched["gain"]))
         table = intervals(matched, by, "advantage", level).assign(first=first, second=second)
-        for name, found in (("advantage", table), ("gain", intervals(matched, by, "gain", level))):
+        for name, averaged in (("advantage", table), ("gain", intervals(matched, by, "gain", level))):
             for end, column in ENDS.items():
-                table[f"{name}{end}"] = found[column]
+                table[f"{name}{end}"] = averaged[column]
         table["wins"] = intervals(matched, by, "won", level)["mean"]
         table["effect_size"] = _effect_size(matched, by)
         tables.append(table)

@@ -52,8 +52,8 @@ def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], l
     summary = summarise(rows, BY, ["measure", "condition", "distribution", "place"], level=level)
     summary = summary.set_index(BY)
     # drop a column of a routed layer where no variant has a router: it would be empty
-    told = measured[np.isfinite(measured["value"]) | (measured["place"] == "")]
-    columns = [IN, OUT, *told["column"].unique()]
+    finite = measured[np.isfinite(measured["value"]) | (measured["place"] == "")]
+    columns = [IN, OUT, *finite["column"].unique()]
     judged = _performance_measure(frame)
     digits = {column: _digits(judged, summary, column) for column in columns}
     body = []
@@ -93,15 +93,15 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
     models = len(frame[["data_seed", "seed"]].drop_duplicates())
     if tasks > 1:
         each = f", each the mean of its {plural(seeds, 'seed')}" if seeds > 1 else ""
-        said = f"mean ±{level:.0%} interval (Student's t) over {plural(tasks, 'task')}{each}"
+        words = f"mean ±{level:.0%} interval (Student's t) over {plural(tasks, 'task')}{each}"
     else:
-        said = f"mean over {plural(models, 'model')} of one task; other tasks may differ, so no interval"
+        words = f"mean over {plural(models, 'model')} of one task; other tasks may differ, so no interval"
     names = [_performance_measure(frame), *map(str, _measured(frame)["measure"].unique())]
     larger = [name for name in names if MEASURES[name].smaller_is_better is False]
     better = f"smaller is better, but for {', '.join(larger)}" if larger else "smaller is better everywhere"
     outside, checkpoint = headline_label(frame["arch"].iloc[0]), listing(frame["checkpoint"])
     meant = f"checkpoint {checkpoint}: {CHECKPOINT_WORDS[checkpoint]}"
-    return f"{said}; {better}.\nout: {outside}. {meant}. seconds: training, per model."
+    return f"{words}; {better}.\nout: {outside}. {meant}. seconds: training, per model."
 
 
 def sizes_note(cell: Cell, checkpoint: str, usual: Protocol) -> str:
@@ -132,10 +132,10 @@ def tables_of(results: pd.DataFrame, level: float = LEVEL) -> str:
 
 def _check_one(frame: pd.DataFrame) -> None:
     for name in (*ONE, "checkpoint"):
-        found = list(map(str, frame[name].unique()))
-        if len(found) != 1:
+        values = list(map(str, frame[name].unique()))
+        if len(values) != 1:
             raise ValueError(
-                f"The table compares models of one {name}, received {', '.join(found) or 'no rows'}. "
+                f"The table compares models of one {name}, received {', '.join(values) or 'no rows'}. "
                 "Choose one first."
             )
 

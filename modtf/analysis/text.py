@@ -51,7 +51,7 @@ def listing(values: Sequence | pd.Series) -> str:
     return ", ".join(str(value) for value in pd.Series(values).drop_duplicates().sort_values())
 
 
-def interval_words(found: Mapping[str, Any] | pd.Series, level: float, of: str = "") -> str:
+def interval_words(mean: Mapping[str, Any] | pd.Series, level: float, of: str = "") -> str:
     """Return the interval of a mean and its number of tasks in brackets, with `of` as the first word.
 
     Args:
@@ -61,9 +61,9 @@ def interval_words(found: Mapping[str, Any] | pd.Series, level: float, of: str =
         >>> interval_words({"low": 0.24, "high": 0.31, "num_tasks": 5}, 0.95)
         '(95% CI 0.24 to 0.31, 5 tasks)'
     """
-    tasks = plural(int(found["num_tasks"]), "task")
-    known = found["low"] == found["low"]
-    interval = f"{level:.0%} CI {short_number(found['low'])} to {short_number(found['high'])}"
+    tasks = plural(int(mean["num_tasks"]), "task")
+    known = mean["low"] == mean["low"]
+    interval = f"{level:.0%} CI {short_number(mean['low'])} to {short_number(mean['high'])}"
     interval = interval if known else "no interval"
     return f"({', '.join([*([of] if of else []), interval, tasks])})"
 

@@ -50,16 +50,16 @@ def learned_measures(study: Any) -> pd.DataFrame:
         measures. The measures are NaN for a model that diverged.
     """
     rows = [
-        pd.DataFrame(found.measured(study.checkpoint)).assign(
-            **{name: found.cell[name] for name in (*KIND, *WITHIN)},
-            place=found.place,
-            data_seed=found.data_seeds,
-            seed=found.seeds,
+        pd.DataFrame(cell.measured(study.checkpoint)).assign(
+            **{name: cell.cell[name] for name in (*KIND, *WITHIN)},
+            place=cell.place,
+            data_seed=cell.data_seeds,
+            seed=cell.seeds,
         )
         for place in study.places
-        for found in study.activations(place)
-        if found.last.shape[-1] > 1 and (np.abs(found.history - found.history[0]) > FIXED).any()
-        if START not in found.cell["model_options"]
+        for cell in study.activations(place)
+        if cell.last.shape[-1] > 1 and (np.abs(cell.history - cell.history[0]) > FIXED).any()
+        if START not in cell.cell["model_options"]
     ]
     names = [measure.name for measure in activation_measures(GROUPS)]
     columns = [*KIND, *WITHIN, "place", UNIT, "seed", *names]
@@ -153,13 +153,13 @@ def _of_measure(models: pd.DataFrame, name: str, level: float) -> Iterator[dict[
 
 def _correlations(x: Any, y: Any, chosen: NDArray[np.int64], groups: list[Any]) -> NDArray[np.float64]:
     """Return the correlation `[B, tasks]` among chosen points `[B, K]`, -1 for none; the mean over groups."""
-    found = []
+    rows = []
     for group in groups:
         left_out = (chosen < 0) | ~group[chosen]
         one, other = (np.where(left_out[:, None], np.nan, v[:, chosen].swapaxes(0, 1)) for v in (x, y))
-        found.append(rank_correlation(one, other))
-    number = np.isfinite(found).sum(axis=0)
-    return np.where(number > 0, np.nansum(found, axis=0) / np.maximum(number, 1), np.nan)
+        rows.append(rank_correlation(one, other))
+    number = np.isfinite(rows).sum(axis=0)
+    return np.where(number > 0, np.nansum(rows, axis=0) / np.maximum(number, 1), np.nan)
 
 
 def _resampled(x: Any, y: Any, routers: Any, groups: list[Any], level: float) -> NDArray[np.float64]:

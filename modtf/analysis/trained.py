@@ -104,8 +104,8 @@ class TrainedModels:
     @cached_property
     def variants(self) -> list[str]:
         """The variants from least to most informed, those of users last."""
-        found = set(self.results["variant"].unique())
-        return [name for name in self.results["variant"].cat.categories if name in found]
+        names = set(self.results["variant"].unique())
+        return [name for name in self.results["variant"].cat.categories if name in names]
 
     @property
     def places(self) -> list[str]:
@@ -115,14 +115,14 @@ class TrainedModels:
     @property
     def kinds(self) -> list[tuple[str, ...]]:
         """The task types (arch, setting, task_options), in the order of the report."""
-        found = self.results[list(KIND)].drop_duplicates()
-        return in_report_order(found.itertuples(index=False, name=None))
+        kinds = self.results[list(KIND)].drop_duplicates()
+        return in_report_order(kinds.itertuples(index=False, name=None))
 
     @property
     def checkpoints(self) -> list[str]:
         """Return the checkpoints in the results, "pooled" among them if it can be made."""
-        found = {*self._every["checkpoint"].unique(), self.checkpoint}
-        return [name for name in CHOICES if name in found or (name == POOLED and found >= {"last", "best"})]
+        names = {*self._every["checkpoint"].unique(), self.checkpoint}
+        return [name for name in CHOICES if name in names or (name == POOLED and names >= {"last", "best"})]
 
     def at(self: Part, checkpoint: str) -> Part:
         """Return the same models at another checkpoint; raise `ValueError` if the results do not hold it."""
@@ -174,8 +174,11 @@ class TrainedModels:
         for cell in self.cells:
             name = _name(cell)
             if variant in (None, name):
-                for found in load_activations([cell], place, **chosen):
-                    yield replace(found, cell={**found.cell, "router": cell.cell["variant"], "variant": name})
+                for activations in load_activations([cell], place, **chosen):
+                    yield replace(
+                        activations,
+                        cell={**activations.cell, "router": cell.cell["variant"], "variant": name},
+                    )
 
 
 def _name(cell: CellFolder) -> str:
@@ -200,13 +203,15 @@ def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.D
         frame = frame[frame["protocol"].isin(protocols)]
     ways = frame.drop_duplicates([*CELL, "protocol", "folder"])
     for kind, rows in ways.groupby(list(KIND), observed=True):
-        found = rows.groupby("protocol", observed=True)["folder"].agg(["size", "first"])
-        apart_from_the_rate = {str(protocol).partition("@")[0] for protocol in found.index}
+        by_protocol = rows.groupby("protocol", observed=True)["folder"].agg(["size", "first"])
+        apart_from_the_rate = {str(protocol).partition("@")[0] for protocol in by_protocol.index}
         rates = rows.groupby(list(CELL), observed=True)["protocol"].nunique()
         if len(apart_from_the_rate) > 1 or rates.max() > 1:
-            listed = "; ".join(f"{p}: {r['size']} cell(s), such as {r['first']}" for p, r in found.iterrows())
+            listed = "; ".join(
+                f"{p}: {r['size']} cell(s), such as {r['first']}" for p, r in by_protocol.iterrows()
+            )
             raise ValueError(
-                f"The {kind_label(*map(str, kind))} cells were trained or evaluated in {len(found)} "
+                f"The {kind_label(*map(str, kind))} cells were trained or evaluated in {len(by_protocol)} "
                 f"different ways, which cannot be compared ({listed}). Choose one with --protocol "
                 "(protocols=[...]), or give another folder."
             )
@@ -218,13 +223,13 @@ def select_checkpoint(frame: pd.DataFrame, checkpoint: str) -> pd.DataFrame:
 
     Raises `ValueError` if the rows lack it."""
     check_choice("checkpoint", checkpoint, CHOICES)
-    found = [str(name) for name in frame["checkpoint"].unique()]
+    names = [str(name) for name in frame["checkpoint"].unique()]
     wanted = ("last", "best") if checkpoint == POOLED else (checkpoint,)
-    lacking = [name for name in wanted if name not in found]
+    lacking = [name for name in wanted if name not in names]
     if len(frame) and lacking:
         raise ValueError(
-            f"The results hold no checkpoint {lacking[0]!r}, only {', '.join(found)}. "
-            f"Choose --checkpoint={found[0]}."
+            f"The results hold no checkpoint {lacking[0]!r}, only {', '.join(names)}. "
+            f"Choose --checkpoint={names[0]}."
         )
     rows = frame[frame["checkpoint"].isin(wanted)]
     return _pooled(rows) if checkpoint == POOLED else rows

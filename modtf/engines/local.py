@@ -123,19 +123,19 @@ class LocalWorker:
         self.count = 0
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
-        self.connection, theirs = Pipe()
+        self.connection, other_end = Pipe()
         paths = [os.path.abspath(path) for path in sys.path]  # the same import paths as in this process
         environment = {**os.environ, **thread_variables(threads), "PYTHONPATH": os.pathsep.join(paths)}
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", SERVE, str(theirs.fileno()), str(os.getpid())],
+                [sys.executable, "-c", SERVE, str(other_end.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[other_end.fileno()],
                 env=environment,
             )
-        theirs.close()
+        other_end.close()
         self._send(work)
 
     def give(self, cell: Cell) -> None:

@@ -70,18 +70,18 @@ def run_study(cells: Sequence[Cell], work: Work, engine: Engine, *, shown: bool 
 def remarks(states: dict[str, State], work: Work) -> list[str]:
     """Return what a reader should know about the cells on disk."""
     other = Counter(s.version for s in states.values() if s.name == "finished" and s.is_of_another_version)
-    found = [
+    lines = [
         f"{plural(count, 'cell')} finished by modtf {version}, whose numbers may differ: kept, not run "
         "again. For new ones take another --out."
         for version, count in sorted(other.items())
     ]
-    found += filter(None, (state.remark(name) for name, state in states.items()))
+    lines += filter(None, (state.remark(name) for name, state in states.items()))
     failed = sum(state.name == "failed" for state in states.values())
     if failed and not work.retry_failed:
-        found.append(
+        lines.append(
             f"{plural(failed, 'cell')} failed before and left alone; --retry_failed runs them again."
         )
-    return found
+    return lines
 
 
 def _one_round(

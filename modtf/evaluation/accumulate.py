@@ -69,12 +69,12 @@ class Accumulator:
         outputs = self._outputs
 
         def step(element: Any) -> None:
-            features, given = element if make is None else make(element)
-            known = {"rule": features["rule"], **given}
-            for name, found in outputs(features, training=False).items():
+            features, targets = element if make is None else make(element)
+            known = {"rule": features["rule"], **targets}
+            for name, parts in outputs(features, training=False).items():
                 reads = getattr(self.metrics[name], "reads", "target")
                 read = known[reads] if isinstance(reads, str) else tuple(known[one] for one in reads)
-                self.metrics[name].update_state(read, *found)
+                self.metrics[name].update_state(read, *parts)
 
         if keras.backend.backend() != "tensorflow":
 
@@ -174,13 +174,13 @@ class ActivationSums(keras.metrics.Metric):
     def update_state(self, row, *activation_and_scores):
         """Add a batch: rule + R * draw of every token, int [B, (P,) (N)], with one draw per batch; activation
         of the place's tokens [B, (P,) (N,) M]; their scores, if the penalty needs them."""
-        row, *given = (x if self.has_axis else x[:, None] for x in (row, *activation_and_scores))
-        activation, members = given[0], self.by_rule.shape[0]
+        row, *outputs = (x if self.has_axis else x[:, None] for x in (row, *activation_and_scores))
+        activation, members = outputs[0], self.by_rule.shape[0]
         if self._penalty is not None:
             last = len(activation.shape) - 1
             order = [1, last, *range(2, last), 0]
-            given = [ops.reshape(ops.transpose(x, order), [members, self.num_modules, -1]) for x in given]
-            self.penalty.assign_add(ops.cast(self._penalty(*given), self.penalty.dtype))
+            outputs = [ops.reshape(ops.transpose(x, order), [members, self.num_modules, -1]) for x in outputs]
+            self.penalty.assign_add(ops.cast(self._penalty(*outputs), self.penalty.dtype))
         activation = ops.cast(activation, self.by_rule.dtype)  # half precision would round the sums
         draw = ops.reshape(row, [-1])[0] // self.num_rules == ops.arange(self.draws, dtype=row.dtype)
         tokens = self.place.tokens

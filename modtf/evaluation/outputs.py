@@ -62,8 +62,8 @@ def check_conditions(model: keras.Model, population: Population, evaluation: Eva
         try:
             _check_outputs(model, population, **condition.stream_options())
         except Exception as error:
-            said = f"Under the condition {condition.name!r} the model fails: {_words(error)}"
-            raise ValueError(said) from error
+            message = f"Under the condition {condition.name!r} the model fails: {_words(error)}"
+            raise ValueError(message) from error
 
 
 @contextlib.contextmanager

@@ -61,9 +61,9 @@ def compiled_of(model: keras.Model) -> Compiled | None:
     compiled = getattr(model, "compiled_for_training", None)
     if compiled is None or compiled.optimizer is not model.optimizer:
         return None
-    there = model.loss if isinstance(model.loss, dict) else {}
-    same = all(there.get(name) is loss for name, loss in compiled.losses.items())
-    return compiled if same and len(there) == len(compiled.losses) else None
+    losses = model.loss if isinstance(model.loss, dict) else {}
+    same = all(losses.get(name) is loss for name, loss in compiled.losses.items())
+    return compiled if same and len(losses) == len(compiled.losses) else None
 
 
 @contextlib.contextmanager

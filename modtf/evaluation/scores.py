@@ -37,21 +37,28 @@ def row_name(measure: str, condition: str = IID, place: str = "") -> str:
     return at_place(measure if condition == IID else f"{measure}_{condition}", place)
 
 
-def mean_scores(found: Sequence[Scores]) -> Scores:
+def mean_scores(evaluations: Sequence[Scores]) -> Scores:
     """Return the mean of several evaluations of the same sizes."""
     return Scores(
-        {key: np.mean([scores.rows[key] for scores in found], axis=0) for key in found[0].rows},
-        {k: np.mean([scores.activation[k] for scores in found], axis=0) for k in found[0].activation},
+        {key: np.mean([scores.rows[key] for scores in evaluations], axis=0) for key in evaluations[0].rows},
+        {
+            k: np.mean([scores.activation[k] for scores in evaluations], axis=0)
+            for k in evaluations[0].activation
+        },
     )
 
 
-def to_arrays(found: Sequence[Scores]) -> dict[str, np.ndarray]:
+def to_arrays(evaluations: Sequence[Scores]) -> dict[str, np.ndarray]:
     """Return several evaluations as arrays by name, for a checkpoint."""
-    if not found:
+    if not evaluations:
         return {}
-    rows = {"|".join(key): np.stack([scores.rows[key] for scores in found]) for key in found[0].rows}
-    places = found[0].activation
-    return rows | {f"activation|{k}": np.stack([scores.activation[k] for scores in found]) for k in places}
+    rows = {
+        "|".join(key): np.stack([scores.rows[key] for scores in evaluations]) for key in evaluations[0].rows
+    }
+    places = evaluations[0].activation
+    return rows | {
+        f"activation|{k}": np.stack([scores.activation[k] for scores in evaluations]) for k in places
+    }
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray]) -> list[Scores]:
@@ -88,8 +95,8 @@ def measure_members(
         name: np.where(finite[:, None, None], matrix, 1 / matrix.shape[-1])
         for name, matrix in matrices.items()
     }
-    found = metrics.measure_population(**even, rule_probs=rule_probs, groups=groups)
-    return {name: np.where(finite, values, np.nan) for name, values in found.items()}
+    measured = metrics.measure_population(**even, rule_probs=rule_probs, groups=groups)
+    return {name: np.where(finite, values, np.nan) for name, values in measured.items()}
 
 
 def performance_rows(

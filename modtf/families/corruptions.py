@@ -32,13 +32,13 @@ def severity_of(task: "Task") -> dict[str, float]:
 
 
 def _conditions() -> tuple[Condition, ...]:
-    found = [Condition(IID, "one of seven", in_distribution=True)]
+    conditions = [Condition(IID, "one of seven", in_distribution=True)]
     for order in orders():
         group = GROUPS[max(0, len(order) - 1)]
         options = {"order": np.array(padded(order), np.int32)}
         label = " + ".join(order) or RULES[0]
-        found.append(Condition(name_of(order), label, len(order) < 2, options=options, group=group))
-    return tuple(found)
+        conditions.append(Condition(name_of(order), label, len(order) < 2, options=options, group=group))
+    return tuple(conditions)
 
 
 @register_family("corruptions")

@@ -66,14 +66,14 @@ class Library:
     def banks(self, place: str, called: bool = True) -> tuple[Bank, ...]:
         """Return the modules of a layer. If not `called`, include the unused ones of the released trees."""
         asked, degree = QUESTIONS[self.question], self.degrees[PLACES.index(place)]
-        here = asked.sub_tasks_at(place if called else MODULE)
+        sub_tasks = asked.sub_tasks_at(place if called else MODULE)
         kind = place if place != MODULE else RESIDUAL if degree == "sub" else FIND
         if degree.startswith("mixed"):
-            leaves = [rule for rule in here if rule < asked.num_leaves or not called]
-            roots = [rule for rule in here if rule >= asked.num_leaves]
+            leaves = [rule for rule in sub_tasks if rule < asked.num_leaves or not called]
+            roots = [rule for rule in sub_tasks if rule >= asked.num_leaves]
             groups = self._numbered(roots, "all" if degree == "mixedone" else "group")
             return Bank(RESIDUAL, self._numbered(leaves, "sub")), Bank(FIND, groups)
-        return (Bank(kind, self._numbered(here, degree), degree == ROUTED),)
+        return (Bank(kind, self._numbered(sub_tasks, degree), degree == ROUTED),)
 
     def _numbered(self, rules: Sequence[int], degree: str) -> dict[int, int]:
         """Return rule -> module: one for all, one for each rule, or one for each group of rules."""

@@ -90,20 +90,22 @@ class VQAMNIST(Family):
 
     def places(self, task: "Task") -> dict[str, Place]:
         """Return encoder, module and classifier, each by sub-tasks and by their groups."""
-        asked, found = question_of(task), {}
+        asked, places = question_of(task), {}
         for name in PLACES:
-            calls, here = asked.calls_at(name), asked.sub_tasks_at(name)
-            sub_tasks = {rule: number for number, rule in enumerate(here)}
-            found[name] = Place(name, len(here), tuple(asked.sub_tasks[r] for r in here), calls, sub_tasks)
-            first, last = asked.group_of[here[0]], asked.group_of[here[-1]]
-            groups = {rule: asked.group_of[rule] - first for rule in here}
-            if last - first + 1 == len(here):  # a group for each
+            calls, of_place = asked.calls_at(name), asked.sub_tasks_at(name)
+            sub_tasks = {rule: number for number, rule in enumerate(of_place)}
+            places[name] = Place(
+                name, len(of_place), tuple(asked.sub_tasks[r] for r in of_place), calls, sub_tasks
+            )
+            first, last = asked.group_of[of_place[0]], asked.group_of[of_place[-1]]
+            groups = {rule: asked.group_of[rule] - first for rule in of_place}
+            if last - first + 1 == len(of_place):  # a group for each
                 continue
             titles = tuple(
                 group[0] + ("..." if group[1:] else "") for group in asked.groups[first : last + 1]
             )
-            found[f"{name}_groups"] = Place(f"{name}_groups", len(titles), titles, calls, groups)
-        return found
+            places[f"{name}_groups"] = Place(f"{name}_groups", len(titles), titles, calls, groups)
+        return places
 
     def published(self, task: "Task") -> Preset:
         many = task.examples > PUBLISHED_EXAMPLES

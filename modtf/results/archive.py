@@ -86,13 +86,13 @@ def unpacked(path: str | Path) -> Path:
 
     Raise `ValueError` if the file is not an archive of results, or unpacks to more than 8 GiB.
     """
-    found = os.stat(path)
-    return _unpack(os.path.realpath(path), found.st_mtime_ns, found.st_size)
+    status = os.stat(path)
+    return _unpack(os.path.realpath(path), status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(None)
 def _unpack(path: str, *version: int) -> Path:
-    said = f"{path} is no archive of results, as modtf report --archive writes one"
+    what = f"{path} is no archive of results, as modtf report --archive writes one"
     kept = contextlib.ExitStack()
     atexit.register(kept.close)
     folder = kept.enter_context(scratch_folder())
@@ -105,13 +105,13 @@ def _unpack(path: str, *version: int) -> Path:
             for entry in entries:
                 cell, _, name = entry.filename.partition("/")
                 if name not in FILES or cell in ("", ".", "..") or {"/", "\\", "\0"} & set(cell):
-                    raise ValueError(f"{said}: it holds {entry.filename!r}.")
+                    raise ValueError(f"{what}: it holds {entry.filename!r}.")
                 target = folder / cell / name
                 target.parent.mkdir(exist_ok=True)
                 with archive.open(entry) as packed, target.open("wb") as file:
                     shutil.copyfileobj(packed, file)
     except DAMAGED as error:
-        raise ValueError(f"{said} ({error}).") from error
+        raise ValueError(f"{what} ({error}).") from error
     return folder
 
 

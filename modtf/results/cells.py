@@ -102,13 +102,13 @@ def find_cells(directory: Source) -> list[CellFolder]:
         if not os.path.isdir(folder):  # pathlib's method raises on invalid names
             what = "archive" if folder.suffix == SUFFIX else "folder"
             raise FileNotFoundError(f"There is no {what} {str(folder)!r}. Give one that training wrote.")
-        found = {path.resolve(): _read(path) for path in _config_files(folder)}
-        if not any(found.values()):
+        inside = {path.resolve(): _read(path) for path in _config_files(folder)}
+        if not any(inside.values()):
             raise FileNotFoundError(
                 f"{str(folder)!r} holds no results: no {CONFIG} of a cell was found in it or below. "
                 "Give the folder that was --out in training."
             )
-        cells |= {path: cell for path, cell in found.items() if cell is not None}
+        cells |= {path: cell for path, cell in inside.items() if cell is not None}
     _refuse_copies(cells.values())
     return [cells[path] for path in sorted(cells)]
 

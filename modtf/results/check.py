@@ -51,9 +51,9 @@ def read_table(folder: Path, name: str, cell: Cell) -> pd.DataFrame:
                 f"{path} speaks of {column}={others.pop()!r}, its config of {value!r}. "
                 "One of them was copied or edited; run the cell again."
             )
-    found = set(zip(frame["data_seed"].tolist(), frame["seed"].tolist(), strict=True))
-    if found != set(cell.members):
-        one = min(found ^ set(cell.members))
+    members = set(zip(frame["data_seed"].tolist(), frame["seed"].tolist(), strict=True))
+    if members != set(cell.members):
+        one = min(members ^ set(cell.members))
         how = "lacks" if one in cell.members else "speaks of"
         raise _wrong(path, f"{how} the member (task {one[0]}, seed {one[1]}), its config does not")
     if name == RESULTS:
@@ -83,12 +83,16 @@ def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[A
 
     Raise `ValueError` if they cannot be read, or belong to another cell.
     """
-    path, found = folder / ACTIVATION, read_activations(folder)
+    path, stored_arrays = folder / ACTIVATION, read_activations(folder)
     names = {name: at_place(name, place.name) for name in (*MATRICES, TAIL)}
-    if place.name and names["last"] not in found:
+    if place.name and names["last"] not in stored_arrays:
         return {}
-    arrays: dict[str, Any] = {name: found[name].astype(np.int64) for name in NUMBERS}
-    arrays |= {name: found[stored].astype(np.float64) for name, stored in names.items() if stored in found}
+    arrays: dict[str, Any] = {name: stored_arrays[name].astype(np.int64) for name in NUMBERS}
+    arrays |= {
+        name: stored_arrays[stored].astype(np.float64)
+        for name, stored in names.items()
+        if stored in stored_arrays
+    }
     members, steps = (len(cell.members),), arrays["steps"].shape[:1]
     matrices = (*members, place.num_rules, *arrays.get("last", np.ones(1)).shape[2:3])
     expected = {"last": matrices, "best": matrices, "history": (*steps, *matrices), "steps": steps}

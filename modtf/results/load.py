@@ -63,9 +63,9 @@ def _with_new(
     """Return the rows of cells, with rows from their matrices for measures that were registered later."""
     known = [measure.name for measure in activation_measures()]
     codes = frame["measure"].cat.categories.get_indexer(known)
-    there = np.zeros((len(cells), len(frame["measure"].cat.categories) + 1), bool)  # the last: code -1
-    there[np.repeat(np.arange(len(cells)), rows), frame["measure"].cat.codes] = True
-    lacking = ~there[:, codes]
+    present = np.zeros((len(cells), len(frame["measure"].cat.categories) + 1), bool)  # the last: code -1
+    present[np.repeat(np.arange(len(cells)), rows), frame["measure"].cat.codes] = True
+    lacking = ~present[:, codes]
     if not lacking.any():
         return frame, rows
     dtype = pd.CategoricalDtype(list(dict.fromkeys([*frame["measure"].cat.categories, *known])))
@@ -86,11 +86,11 @@ def _new_rows(cell: CellFolder, frame: pd.DataFrame, new: Sequence[str]) -> Iter
     """Yield a cell's rows of measures that were registered after its training."""
     old = [name for name in (m.name for m in activation_measures()) if name not in new]
     for place, rows in frame[frame["measure"].isin(old[:1])].groupby("place", observed=True):
-        for found in load_activations([cell], str(place)):
-            members = pd.MultiIndex.from_arrays([found.data_seeds, found.seeds])
+        for activations in load_activations([cell], str(place)):
+            members = pd.MultiIndex.from_arrays([activations.data_seeds, activations.seeds])
             for checkpoint, some in rows.groupby("checkpoint", observed=True):
                 index = members.get_indexer(pd.MultiIndex.from_frame(some[["data_seed", "seed"]]))
-                values = found.measured(str(checkpoint), None)
+                values = activations.measured(str(checkpoint), None)
                 for name in new:
                     measure = pd.Categorical([name] * len(some), dtype=frame["measure"].dtype)
                     yield some.assign(measure=measure, value=values[name][index])
@@ -129,8 +129,8 @@ class Activations:
 
     def index(self, data_seed: int, seed: int) -> int | None:
         """Return the position of a member; None if the cell does not have it."""
-        found = np.flatnonzero((self.data_seeds == data_seed) & (self.seeds == seed))
-        return int(found[0]) if found.size else None
+        places = np.flatnonzero((self.data_seeds == data_seed) & (self.seeds == seed))
+        return int(places[0]) if places.size else None
 
     def evaluations(self, checkpoint: str) -> NDArray[np.float64]:
         """Return the matrices `[E, P, R, M]` whose mean is a checkpoint; raise `ValueError` if unknown."""
@@ -150,8 +150,8 @@ class Activations:
         """Return measure -> values `[P]` of some groups: the mean over a checkpoint's evaluations."""
         matrices = self.evaluations(checkpoint)
         every = matrices.reshape(-1, *matrices.shape[2:])
-        found = measure_members(every, groups=groups, rule_probs=self.rule_probs)
-        return {name: values.reshape(matrices.shape[:2]).mean(axis=0) for name, values in found.items()}
+        measured = measure_members(every, groups=groups, rule_probs=self.rule_probs)
+        return {name: values.reshape(matrices.shape[:2]).mean(axis=0) for name, values in measured.items()}
 
     def at(self, checkpoint: str) -> NDArray[np.float64]:
         """Return the mean matrices `[P, R, M]` of a checkpoint; raise `ValueError` if it is unknown."""
@@ -232,6 +232,6 @@ def _in_order(name: str, values: pd.Categorical) -> pd.Categorical:
         "measure": MEASURES,
         "condition": conditions,
     }
-    found = set(values.categories)
-    first = [value for value in dict.fromkeys(orders.get(name, ())) if value in found]
-    return values.set_categories([*first, *sorted(found - set(first))])
+    names = set(values.categories)
+    first = [value for value in dict.fromkeys(orders.get(name, ())) if value in names]
+    return values.set_categories([*first, *sorted(names - set(first))])

@@ -48,10 +48,10 @@ def write_manifest(folder: Path, but: Iterable[Path] = (), version: str = __vers
 def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON file's dict; empty if the file is absent or unreadable."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def damage_of(folder: Path, weights: bool = True) -> str:

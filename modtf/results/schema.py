@@ -161,8 +161,8 @@ def write_activations(
     model with several routed layers, all matrices are given by place.
     """
     arrays: dict[str, Any] = {"steps": steps, "data_seeds": data_seeds, "seeds": seeds}
-    for name, given in zip(MATRICES, (last, best, history), strict=True):
-        by_place = given if isinstance(given, Mapping) else {"": given}
+    for name, values in zip(MATRICES, (last, best, history), strict=True):
+        by_place = values if isinstance(values, Mapping) else {"": values}
         arrays |= {at_place(name, place): matrices for place, matrices in by_place.items()}
     arrays |= {at_place(TAIL, place): matrices for place, matrices in (tail or {}).items()}
     return save_activations(folder, arrays)
@@ -184,9 +184,9 @@ def read_activations(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             check_ratio(path, file.zip.infolist())
-            found = [name.removeprefix("last") for name in file.files if name.split("_")[0] == "last"]
-            names = [*(m + end for end in found for m in MATRICES), *NUMBERS]
-            names += [TAIL + end for end in found if TAIL + end in file.files]
+            places = [name.removeprefix("last") for name in file.files if name.split("_")[0] == "last"]
+            names = [*(m + end for end in places for m in MATRICES), *NUMBERS]
+            names += [TAIL + end for end in places if TAIL + end in file.files]
             return {name: file[name] for name in names}
     except (*UNREADABLE, KeyError, RuntimeError) as error:
         raise ValueError(

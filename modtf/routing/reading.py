@@ -126,21 +126,21 @@ def sent(
             "Give --num_experts=E (num_experts=E): those that no token was sent to cannot be seen."
         )
     mass = arrays.optional("weights", weights)
-    found = Sent(
+    choices = Sent(
         by_layer(arrays, experts, arrays.named(experts), "k"),
         one_integer("num_experts", number),
         None if mass is None else by_layer(arrays, weights or "weights", mass, "k"),
         tuple(shared),
     )
-    found[:, :0]  # raises an error for other types and shapes
-    layers, tokens, k = found.experts.shape
-    if k > found.num_experts or (arrays.format in ARRAYS and tokens < layers):
+    choices[:, :0]  # raises an error for other types and shapes
+    layers, tokens, k = choices.experts.shape
+    if k > choices.num_experts or (arrays.format in ARRAYS and tokens < layers):
         raise ValueError(
             f"The array {experts!r} of {arrays.source} has {layers} layers, {tokens} tokens and {k} choices "
-            f"of {found.num_experts} experts. Transpose it if axes are swapped, to [layers, tokens, k]; vLLM "
-            "and others have [tokens, layers, k]."
+            f"of {choices.num_experts} experts. Transpose it if axes are swapped, to [layers, tokens, k]; "
+            "vLLM and others have [tokens, layers, k]."
         )
-    return found
+    return choices
 
 
 def one_integer(name: str, values: NDArray[Any]) -> int:

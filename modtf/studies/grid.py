@@ -31,8 +31,8 @@ class Grid:
     def __mul__(self, other: "Grid") -> "Grid":
         """Join every point of this grid with every point of the other, which varies faster. Raise
         `ValueError` if both set the same name."""
-        mine, theirs = (set().union(*one.points) for one in (self, other))
-        if twice := ", ".join(sorted(mine & theirs)):
+        axes, other_axes = (set().union(*one.points) for one in (self, other))
+        if twice := ", ".join(sorted(axes & other_axes)):
             raise ValueError(f"Both factors of a product of grids set {twice}. Set it in one of them.")
         return Grid([{**a, **b} for a, b in product(self.points, other.points)])
 
@@ -93,10 +93,10 @@ def together(**axes: Any) -> Grid:
 def shard_of(items: Sequence[T], shard: str) -> list[T]:
     """Return every n-th item from the i-th, for `shard` "i/n" with i from 0 (otherwise `ValueError`). The
     jobs of an array use it. Small and large cells are spread evenly, and the jobs are independent."""
-    found = re.fullmatch(r"(\d+)/(\d+)", shard)
-    if not found or not int(found[1]) < int(found[2]):
+    match = re.fullmatch(r"(\d+)/(\d+)", shard)
+    if not match or not int(match[1]) < int(match[2]):
         raise ValueError(f"--shard={shard}: expected i/n, i from 0 to n-1: 0/8 is the first of 8.")
-    return list(items[int(found[1]) :: int(found[2])])
+    return list(items[int(match[1]) :: int(match[2])])
 
 
 def _named(point: Point) -> Cell:

@@ -90,13 +90,13 @@ def load_study(location: str | Path) -> StudyFile:
             f"{did_you_mean(text, STUDIES)}"
         )
     try:
-        found = cells()
-        if not isinstance(found, Sequence) or not all(isinstance(cell, Cell) for cell in found):
+        made = cells()
+        if not isinstance(made, Sequence) or not all(isinstance(cell, Cell) for cell in made):
             raise ValueError(
                 "it must define CELLS, a list of modtf.Cell, or a function cells() that returns one; "
-                f"found {type(found).__name__}. A Grid becomes one by its method cells()."
+                f"found {type(made).__name__}. A Grid becomes one by its method cells()."
             )
-        check_cells(found)
+        check_cells(made)
     except ValueError as error:
         raise ValueError(f"The study {text!r}: {error}") from error
-    return StudyFile(Path(text).stem, (module.__doc__ or "").strip(), tuple(found), plugin)
+    return StudyFile(Path(text).stem, (module.__doc__ or "").strip(), tuple(made), plugin)

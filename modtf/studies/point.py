@@ -45,7 +45,7 @@ def options_known(
 
 
 def share_options(
-    given: Mapping[str, Mapping[str, Any]],
+    by_namespace: Mapping[str, Mapping[str, Any]],
     owners: Iterable[tuple[Family, str]],
     architecture: str | None = None,
 ) -> tuple[dict[tuple[str, str], dict[str, dict[str, Any]]], dict[str, dict[str, Any]]]:
@@ -61,10 +61,10 @@ def share_options(
         that any of the variants knows, with their defaults.
     """
     own: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    known: dict[str, dict[str, Any]] = {namespace: {} for namespace in given}
+    known: dict[str, dict[str, Any]] = {namespace: {} for namespace in by_namespace}
     for family, variant in owners:
         shares = own.setdefault((family.name, variant), {})
-        for namespace, options in given.items():
+        for namespace, options in by_namespace.items():
             defaults = options_known(namespace, family, variant, architecture)
             known[namespace] |= defaults
             shares[namespace] = {name: value for name, value in options.items() if name in defaults}
@@ -92,14 +92,14 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
         >>> cell_of({"arch": "mlp", "num_rules": 4, "width": 32, "variant": "modular"}).label
         'mlp_regression_r4_e32_modular'
     """
-    found: dict[str, dict[str, Any]] = {namespace: {} for namespace in NAMESPACES}
+    by_namespace: dict[str, dict[str, Any]] = {namespace: {} for namespace in NAMESPACES}
     plain: dict[str, Any] = {}
     options = {option.name for family in FAMILIES.values() for option in family.options}
     for path, value in point.items():
         namespace, dot, name = path.partition(".")
         if dot:
             check_choice(f"namespace of {path}", namespace, NAMESPACES)
-            found[namespace][name] = value
+            by_namespace[namespace][name] = value
         else:
             check_choice("setting", path, (*FIELDS[:-1], *sorted(options), *CELL_FIELDS))
             plain[path] = value
@@ -115,21 +115,21 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
         plain.get("width", defaults.width),
         plain.get("variant", "modular"),
         plain.get("members") or tuple((data_seed, seed) for data_seed in tasks for seed in seeds),
-        _protocol(task, plain.get("protocol", defaults.protocol), found),
+        _protocol(task, plain.get("protocol", defaults.protocol), by_namespace),
         architecture=plain.get("architecture"),
-        **{name: found[name] for name in OPTIONS},
+        **{name: by_namespace[name] for name in OPTIONS},
     )
 
 
-def _protocol(task: Task, given: Any, changes: Mapping[str, Mapping[str, Any]]) -> Protocol:
+def _protocol(task: Task, named: Any, changes: Mapping[str, Mapping[str, Any]]) -> Protocol:
     """Return a point's protocol, with the fields that it changes."""
-    given = given(task) if callable(given) else given
-    if not isinstance(given, Protocol):
-        raise ValueError(f"protocol={given!r}: expected a modtf.Protocol or a function that gives one.")
+    named = named(task) if callable(named) else named
+    if not isinstance(named, Protocol):
+        raise ValueError(f"protocol={named!r}: expected a modtf.Protocol or a function that gives one.")
     for part, known in PARTS.items():
         for name in changes[part]:
             check_choice(f"{part} field", name, known)
-    parts = {part: replace(getattr(given, part), **changes[part]) for part in PARTS}
+    parts = {part: replace(getattr(named, part), **changes[part]) for part in PARTS}
     for name in changes["evaluation"].get("conditions") or ():
         task.condition(name)
     return Protocol(**parts)

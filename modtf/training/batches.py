@@ -43,20 +43,20 @@ class HostBatches:
         batches = [next(iterator) for _ in range(count)]
         return tf.nest.map_structure(lambda *one_by_one: tf.stack(one_by_one), *batches)
 
-    def stack(self, given: Any, count: int) -> Any:
+    def stack(self, element: Any, count: int) -> Any:
         """Return all batches: (features, target) with tensors [K, B, ...]."""
-        return given
+        return element
 
-    def of_member(self, given: Any, count: int, member: Any) -> Any:
+    def of_member(self, element: Any, count: int, member: Any) -> Any:
         """Return the batches of one member, [K, B, 1, ...]."""
-        return tf.nest.map_structure(lambda stacked: stacked[:, :, member, None], given)
+        return tf.nest.map_structure(lambda stacked: stacked[:, :, member, None], element)
 
     def share(self, first: int, last: int) -> "HostBatches":
         """Return the batches of members first ... last - 1. They receive the result of `cut`."""
         return self
 
-    def cut(self, given: Any, first: int, last: int) -> Any:
-        return tf.nest.map_structure(lambda stacked: stacked[:, :, first:last], given)
+    def cut(self, element: Any, first: int, last: int) -> Any:
+        return tf.nest.map_structure(lambda stacked: stacked[:, :, first:last], element)
 
 
 class DeviceBatches:
@@ -79,19 +79,19 @@ class DeviceBatches:
     def read(self, iterator: Any, count: int) -> Any:
         return next(iterator)
 
-    def stack(self, given: Any, count: int) -> Any:
-        return _with_names(*self.stream.make(given, count))
+    def stack(self, element: Any, count: int) -> Any:
+        return _with_names(*self.stream.make(element, count))
 
-    def of_member(self, given: Any, count: int, member: Any) -> Any:
-        return _with_names(*self.stream.make(given, count, member=member))
+    def of_member(self, element: Any, count: int, member: Any) -> Any:
+        return _with_names(*self.stream.make(element, count, member=member))
 
     def share(self, first: int, last: int) -> "DeviceBatches":
         whole, plan = self.stream.population, self.stream.plan
         part = replace(whole, tasks=whole.tasks[first:last], seeds=whole.seeds[first:last])
         return DeviceBatches(DeviceStream(part, plan.batch_size), self.start_step)
 
-    def cut(self, given: Any, first: int, last: int) -> Any:
-        return given
+    def cut(self, element: Any, first: int, last: int) -> Any:
+        return element
 
 
 Batches = HostBatches | DeviceBatches

@@ -45,14 +45,14 @@ def load(path: Path, say: Callable[[str], object] = print) -> Arrays | None:
     problems = []
     for file in (path, older):
         try:
-            found = _read(file)
+            arrays = _read(file)
         except DamagedError as error:
             problems.append(str(error))
         else:
             if problems:
                 os.replace(older, path)
                 say(f"{problems[0]}: going on from the one before it.")
-            return found
+            return arrays
     path.unlink(missing_ok=True)
     older.unlink(missing_ok=True)
     say(f"{' and '.join(problems)}: training starts anew.")

@@ -98,8 +98,8 @@ def training_program(model: keras.Model, batches: Batches, count: int) -> Callab
     strategy = model.distribute_strategy
 
     @tf.function(jit_compile=True, autograph=False)
-    def training_program(given):
-        stacked = batches.stack(given, count)
+    def training_program(element):
+        stacked = batches.stack(element, count)
         _take_steps(lambda batch: strategy.run(model.train_step, args=(batch,)), stacked)
 
     return training_program
@@ -127,7 +127,7 @@ def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Calla
     shared = [(whole, piece) for whole, piece in pairs if whole.shape == piece.shape]
 
     @tf.function(jit_compile=True, autograph=False)
-    def training_program(given):
+    def training_program(element):
         for whole, piece in shared:
             piece.assign(whole)
 
@@ -135,7 +135,7 @@ def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Calla
             for (_, piece), state in zip(per_member, states, strict=True):
                 piece.assign(state.read(member))
             one.optimizer.iterations.assign(model.optimizer.iterations)
-            _take_steps(one.train_step, batches.of_member(given, count, member))
+            _take_steps(one.train_step, batches.of_member(element, count, member))
             return member + 1, [
                 state.write(member, piece.value) for (_, piece), state in zip(per_member, states, strict=True)
             ]
@@ -203,10 +203,10 @@ def in_shares(
             for metric in part.metrics_variables:
                 metric.assign(tf.zeros_like(metric.value))
 
-    def train(given: Any) -> None:
+    def train(element: Any) -> None:
         for device, program, cut in zip(devices, programs, cuts, strict=False):  # in parallel
             with tf.device(device):
-                program(batches.cut(given, *cut))
+                program(batches.cut(element, *cut))
 
     def hand_back() -> None:
         for whole, *pieces in zip(training_variables(model), *map(training_variables, parts), strict=True):

@@ -17,13 +17,13 @@ LEARNING_RATES = parse_axis("0.00001:0.01:log")
 def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axis]:
     """Parse `--space`: PATH=VALUES for each option of the cells that is not set. Raise `ValueError` for any
     other text, a repeated path, an invalid learning rate, and an unknown or set option."""
-    found: dict[str, Axis] = {}
+    axes: dict[str, Axis] = {}
     for text in texts:
         try:
             path, axis = parse_named(text)
         except ValueError as error:
             raise ValueError(f"--space {text}: {error}") from error
-        if path in found:
+        if path in axes:
             raise ValueError(f"--space {text}: {path} is given twice.")
         namespace, _, name = path.partition(".")
         if path == LEARNING_RATE:
@@ -36,8 +36,8 @@ def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axi
                 f"--space {text}: {path!r} cannot be tuned; expected {LEARNING_RATE}, router.NAME, "
                 "model.NAME or trainer.NAME."
             )
-        found[path] = axis
-    return found
+        axes[path] = axis
+    return axes
 
 
 def _check_option(path: str, cells: Collection[Cell]) -> None:
@@ -53,24 +53,24 @@ def _check_option(path: str, cells: Collection[Cell]) -> None:
         )
 
 
-def space_of(base: Cell, given: Mapping[str, Axis], fix_learning_rate: bool = False) -> dict[str, Axis]:
+def space_of(base: Cell, axes: Mapping[str, Axis], fix_learning_rate: bool = False) -> dict[str, Axis]:
     """Return the search space of a variant; options that its cell sets are fixed.
 
     Chosen options go to the variants that know them. Raise `ValueError` if a model with a chosen value
     cannot be built.
     """
-    found = {} if fix_learning_rate else {LEARNING_RATE: LEARNING_RATES}
+    space = {} if fix_learning_rate else {LEARNING_RATE: LEARNING_RATES}
     for text in ROUTERS[str(base.task.family.variant(base.variant).router)].tunable:
         name, axis = parse_named(text)
         if name not in base.router and (allowed := _allowed(base, f"router.{name}", axis)):
-            found[f"router.{name}"] = allowed
-    for path, axis in given.items():
+            space[f"router.{name}"] = allowed
+    for path, axis in axes.items():
         namespace, dot, name = path.partition(".")
         if not dot or name in known_options(base, namespace):
             for value in axis.ends if dot else ():
                 parameters_of(with_values(base, {path: value}))
-            found[path] = axis
-    return found
+            space[path] = axis
+    return space
 
 
 def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, seed: int) -> Search:

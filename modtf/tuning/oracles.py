@@ -45,10 +45,10 @@ class Bayesian(keras_tuner.oracles.BayesianOptimizationOracle):
             trial.score = min(trial.score, worst)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about fits to few points
-            found = super().populate_space(trial_id)
+            proposal = super().populate_space(trial_id)
         for trial in ended:
             self.score_trial(trial)
-        return found
+        return proposal
 
 
 def run_search(search: Search, out: Path, run: Run, limit: int | None, retry_failed: bool) -> None:
@@ -68,13 +68,13 @@ def run_search(search: Search, out: Path, run: Run, limit: int | None, retry_fai
             if trial.message is None:
                 trial.status, mean = COMPLETED, mean_validation(cell, out)
                 oracle.update_trial(trial.trial_id, {OBJECTIVE: mean})
-                said = f"{cell.task.performance} {mean:.4g}, {time.monotonic() - begun:.0f} s"
+                result = f"{cell.task.performance} {mean:.4g}, {time.monotonic() - begun:.0f} s"
             else:
                 trial.status = FAILED
-                said = f"failed: {trial.message}; see {out / cell.folder}/error.json"
+                result = f"failed: {trial.message}; see {out / cell.folder}/error.json"
             oracle.end_trial(trial)
             tried = in_words(search.values_of(values))
-            print(f"{cell.variant} trial {int(trial.trial_id)}, {tried}: {said}", flush=True)
+            print(f"{cell.variant} trial {int(trial.trial_id)}, {tried}: {result}", flush=True)
         _save(oracle, search, out)
 
 
@@ -95,11 +95,11 @@ def _make_oracle(search: Search, limit: int | None) -> keras_tuner.Oracle:
         "max_consecutive_failed_trials": sys.maxsize,
     }
     if search.oracle == "hyperband":
-        found = keras_tuner.oracles.HyperbandOracle(max_epochs=LONGEST, factor=3, **options)
+        oracle = keras_tuner.oracles.HyperbandOracle(max_epochs=LONGEST, factor=3, **options)
     else:
-        found = Bayesian(**options)
-    found.max_trials, found.verbose = limit, 0
-    return found
+        oracle = Bayesian(**options)
+    oracle.max_trials, oracle.verbose = limit, 0
+    return oracle
 
 
 def _save(oracle: keras_tuner.Oracle, search: Search, out: Path) -> None:

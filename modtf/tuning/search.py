@@ -97,10 +97,10 @@ class Search:
         the file is damaged."""
         path = self.folder(out) / TRIALS
         try:
-            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-            for values in found:
+            settings = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+            for values in settings:
                 self.values_of(values)
-            return found
+            return settings
         except (KeyError, StopIteration, TypeError, ValueError) as error:
             raise unreadable(path, error) from error
 
@@ -112,15 +112,15 @@ class Search:
         if self.oracle == "grid":
             rows = itertools.product(*(axis.ends for axis in self.space.values()))
             return [dict(zip(self.space, row, strict=True)) for row in itertools.islice(rows, limit)]
-        found: list[dict[str, Any]] = []
+        settings: list[dict[str, Any]] = []
         seeds, repeats = itertools.count(SPREAD * self.seed), 0
-        while len(found) < (limit or 0) and repeats <= REPEATS:
+        while len(settings) < (limit or 0) and repeats <= REPEATS:
             drawn = {
                 path: _at(axis, random.Random(next(seeds)).random()) for path, axis in self.space.items()
             }
-            repeats = repeats + 1 if drawn in found else 0
-            found += [drawn] if not repeats else []
-        return found
+            repeats = repeats + 1 if drawn in settings else 0
+            settings += [drawn] if not repeats else []
+        return settings
 
 
 def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) -> list[Cell]:
@@ -144,20 +144,20 @@ def _at(axis: Axis, share: float) -> Any:
 
 def find_searches(out: str | Path) -> list[Search]:
     """Return the searches in the folder of a tuning. Raise `FileNotFoundError` if there is none."""
-    found = []
+    searches = []
     for path in sorted(Path(out, SEARCHES).glob(f"*/{DEFINITION}")):
         try:
-            found.append(Search.from_dict(json.loads(path.read_text(encoding="utf-8"))))
+            searches.append(Search.from_dict(json.loads(path.read_text(encoding="utf-8"))))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{path} describes no search of this version ({error}). Remove its folder and tune again."
             ) from error
-    if not found:
+    if not searches:
         raise FileNotFoundError(
             f"{str(out)!r} holds no search: no {SEARCHES}/*/{DEFINITION}. Give the folder that was --out of "
             "launch/tune.py."
         )
-    return found
+    return searches
 
 
 def unreadable(path: Path, error: Exception) -> ValueError:

@@ -46,14 +46,14 @@ class Trial:
 def trials_of(search: Search, out: str | Path) -> list[Trial]:
     """Return the trials of a search, in the order in which they run, for which cells exist. Raise
     `ValueError` if a file cannot be read."""
-    found = []
+    trials = []
     for number, values in enumerate(search.settings(out)):
         cell, is_whole = search.cell_of(values), values.get(EPOCHS, LONGEST) == LONGEST
         state = state_of(cell, out).name
         objective = mean_validation(cell, out) if state == "finished" else math.nan
         status = state if state in ("finished", "failed") else "unfinished"
-        found.append(Trial(number, search.values_of(values), cell, status, objective, is_whole))
-    return found
+        trials.append(Trial(number, search.values_of(values), cell, status, objective, is_whole))
+    return trials
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial | None:
@@ -81,8 +81,8 @@ def validation(cell: Cell, folder: str | Path) -> np.ndarray:
 
 def mean_validation(cell: Cell, out: str | Path) -> float:
     """Return the mean over a cell's members, which is its trial's score; infinity if a member diverged."""
-    found = validation(cell, Path(out, cell.folder))
-    return float(np.mean(found)) if np.isfinite(found).all() else math.inf
+    values = validation(cell, Path(out, cell.folder))
+    return float(np.mean(values)) if np.isfinite(values).all() else math.inf
 
 
 def load_trials(out: str | Path) -> pd.DataFrame:
@@ -144,20 +144,20 @@ def trials_note(search: Search) -> str:
     """Return the note below the table."""
     members = search.base.members
     tasks = len({data_seed for data_seed, _ in members})
-    said = f"mean ±{LEVEL:.0%} interval (Student's t) over {plural(tasks, 'task')}"
-    said = said if tasks > 1 else "mean of one task; other tasks may differ, so no interval"
-    return f"{said}, {plural(len(members), 'member')} in every trial; smaller is better."
+    words = f"mean ±{LEVEL:.0%} interval (Student's t) over {plural(tasks, 'task')}"
+    words = words if tasks > 1 else "mean of one task; other tasks may differ, so no interval"
+    return f"{words}, {plural(len(members), 'member')} in every trial; smaller is better."
 
 
 def _result(trial: Trial, out: str | Path) -> tuple[str, str]:
     """Return the number to show, and the state."""
     if trial.status != "finished":
         return "-", trial.status
-    found = validation(trial.cell, Path(out, trial.cell.folder))
-    lost = int((~np.isfinite(found)).sum())
-    row = intervals(pd.DataFrame(trial.cell.members, columns=SEEDS).assign(value=found), []).iloc[0]
+    values = validation(trial.cell, Path(out, trial.cell.folder))
+    lost = int((~np.isfinite(values)).sum())
+    row = intervals(pd.DataFrame(trial.cell.members, columns=SEEDS).assign(value=values), []).iloc[0]
     digits = 2 if trial.cell.task.performance in PERCENT else 4
-    shown = "-" if lost == len(found) else f"{row['mean']:.{digits}f}"
+    shown = "-" if lost == len(values) else f"{row['mean']:.{digits}f}"
     if not np.isnan(row["low"]) and shown != "-":
         shown += f" ±{(row['high'] - row['low']) / 2:.{digits}f}"
     return shown, f"{plural(lost, 'member')} diverged" if lost else "finished"
@@ -194,8 +194,8 @@ def use_best(out: str | Path, cells: Sequence[Cell]) -> tuple[list[Cell], list[B
         >>> cells, found = use_best("runs/tuning", cells)  # doctest: +SKIP
     """
     known = [(search, _best(out, search)) for search in find_searches(out)]
-    found = [_choose(out, known, cell) for cell in cells]
-    return [with_values(cell, best.values) for cell, best in zip(cells, found, strict=True)], found
+    chosen = [_choose(out, known, cell) for cell in cells]
+    return [with_values(cell, best.values) for cell, best in zip(cells, chosen, strict=True)], chosen
 
 
 def _best(out: str | Path, search: Search) -> Best | None:
@@ -209,8 +209,8 @@ def _best(out: str | Path, search: Search) -> Best | None:
 
 def _choose(out: str | Path, known: Sequence[tuple[Search, Best | None]], cell: Cell) -> Best:
     of_variant = [best for search, best in known if _kind(search.base) == _kind(cell)]
-    found = [best for best in of_variant if best is not None]
-    chosen = [best for best in found if _size(best.search.base) == _size(cell)] or found
+    candidates = [best for best in of_variant if best is not None]
+    chosen = [best for best in candidates if _size(best.search.base) == _size(cell)] or candidates
     # the fields that two searches must share for their objectives to be comparable
     bases = [best.search.base for best in chosen]
     ways = {(_size(base), base.members, base.protocol.replace(learning_rate=1.0)) for base in bases}
@@ -219,21 +219,21 @@ def _choose(out: str | Path, known: Sequence[tuple[Search, Best | None]], cell: 
     words = _in_words(cell)
     if chosen:
         names = ", ".join(best.search.name for best in chosen)
-        said = f"{words} was tuned in ways that cannot be compared ({names}). Tune it at R = "
-        said += f"{cell.task.num_rules} and width {cell.width}, or move all but one of these folders away."
+        what = f"{words} was tuned in ways that cannot be compared ({names}). Tune it at R = "
+        what += f"{cell.task.num_rules} and width {cell.width}, or move all but one of these folders away."
     elif of_variant:
-        said = f"no trial of {words} has finished, or all diverged. Give the same launch/tune.py command "
-        said += "again, or widen its space."
+        what = f"no trial of {words} has finished, or all diverged. Give the same launch/tune.py command "
+        what += "again, or widen its space."
     else:
         names = ", ".join(dict.fromkeys(_in_words(search.base) for search, _ in known))
-        said = f"nothing was found for {words}, only for {names}. Tune it first, with launch/tune.py."
-    raise ValueError(f"--best={out}: {said}")
+        what = f"nothing was found for {words}, only for {names}. Tune it first, with launch/tune.py."
+    raise ValueError(f"--best={out}: {what}")
 
 
 def _kind(cell: Cell) -> tuple[Any, ...]:
     """Return the fields that must match before one cell can reuse another's tuned settings."""
-    given = [(space, name, value) for space in OPTIONS for name, value in getattr(cell, space).items()]
-    chosen = sorted(one for one in given if one[1:] not in known_options(cell, one[0]).items())
+    options = [(space, name, value) for space in OPTIONS for name, value in getattr(cell, space).items()]
+    chosen = sorted(one for one in options if one[1:] not in known_options(cell, one[0]).items())
     return cell.task.kind, cell.variant, cell.architecture, chosen
 
 

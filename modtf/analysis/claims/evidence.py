@@ -135,9 +135,9 @@ def mean_evidence(
     count = len(sample)
     mean = float(sample.mean()) if count else math.nan
     error = float(sample.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
-    found = Evidence(name, mean, error, count, finite, len(frame) - finite, above, within, level)
+    evidence = Evidence(name, mean, error, count, finite, len(frame) - finite, above, within, level)
     of_tasks = tuple(zip(tasks[UNIT].tolist(), sample.tolist(), strict=True))
-    return replace(found, sample=of_tasks, is_ratio=value == "advantage")
+    return replace(evidence, sample=of_tasks, is_ratio=value == "advantage")
 
 
 def share_evidence(cast: pd.DataFrame, name: str, above: float, level: float = LEVEL) -> Evidence:
@@ -145,16 +145,16 @@ def share_evidence(cast: pd.DataFrame, name: str, above: float, level: float = L
     return as_votes(mean_evidence(cast, "vote", name, above, level=level), 0.0, 1.0)
 
 
-def as_votes(found: Evidence, lowest: float, highest: float) -> Evidence:
+def as_votes(evidence: Evidence, lowest: float, highest: float) -> Evidence:
     """Return the evidence with limits, and at least as uncertain as a share of as many votes.
 
     The values lie between `lowest` and `highest`. See `share_error`."""
-    if not found.num_models:
-        return found
+    if not evidence.num_models:
+        return evidence
     reach = highest - lowest
-    share, votes = pd.Series([(found.value - lowest) / reach]), pd.Series([found.num_models])
+    share, votes = pd.Series([(evidence.value - lowest) / reach]), pd.Series([evidence.num_models])
     least = reach * float(share_error(share, votes).iloc[0])
-    return replace(found, error=max(found.error, least), limits=(lowest, highest))
+    return replace(evidence, error=max(evidence.error, least), limits=(lowest, highest))
 
 
 def rank_agreement(first: np.ndarray, second: np.ndarray) -> float:
@@ -185,7 +185,7 @@ def agreement_evidence(
             rows.append((*key, gamma))
     table = pd.DataFrame(rows, columns=[*RANKED, "agreement"])
     undefined = table["agreement"].isna()  # drop them here: they would be counted as diverged models
-    found = mean_evidence(table[~undefined], "agreement", name, level=level)
-    if found.error == 0.0:  # all tasks agree, which can happen by chance with few tasks
-        return as_votes(found, *AGREEMENT)
-    return replace(found, limits=AGREEMENT)
+    evidence = mean_evidence(table[~undefined], "agreement", name, level=level)
+    if evidence.error == 0.0:  # all tasks agree, which can happen by chance with few tasks
+        return as_votes(evidence, *AGREEMENT)
+    return replace(evidence, limits=AGREEMENT)

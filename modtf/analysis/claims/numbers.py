@@ -29,8 +29,8 @@ def gains(study: TrainedModels, measure: Measure, first: str, second: str) -> pd
 
 def measures_in(study: TrainedModels, group: str) -> list[Measure]:
     """Return the measures of a group that the results hold."""
-    found = set(study.results["measure"].unique())
-    return [m for m in MEASURES.values() if m.group == group and m.name in found]
+    names = set(study.results["measure"].unique())
+    return [m for m in MEASURES.values() if m.group == group and m.name in names]
 
 
 def share_lost(measure: Measure, differences: pd.Series, num_rules: pd.Series) -> pd.Series:
@@ -46,8 +46,8 @@ def share_lost(measure: Measure, differences: pd.Series, num_rules: pd.Series) -
 def lost(measure: Measure, num_rules: int) -> float:
     """Return how much worse random routing of R modules is than perfect, or one module for all if worse."""
     one = np.eye(num_rules)[np.zeros(num_rules, int)]
-    found = (measure_all(matrix)[measure.name] for matrix in (uniform_activation(num_rules), one))
-    return max(abs(value - (measure.perfect or 0.0)) for value in found)
+    values = (measure_all(matrix)[measure.name] for matrix in (uniform_activation(num_rules), one))
+    return max(abs(value - (measure.perfect or 0.0)) for value in values)
 
 
 def measured(study: TrainedModels, measure: Measure, variant: str) -> pd.DataFrame:

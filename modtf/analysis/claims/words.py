@@ -48,9 +48,9 @@ def _words(claim: pd.DataFrame) -> str:
 
 def letters(row: pd.Series) -> str:
     """Return the verdicts at all checkpoints, "tail s, last s, best u, pooled u", and q if there is one."""
-    found = [(name, row.get(f"verdict_{name}")) for name in CHOICES]
-    said = ", ".join(f"{name} {INITIALS[verdict]}" for name, verdict in found if verdict in INITIALS)
-    return said if math.isnan(row["q"]) else f"{said}; q {row['q']:.3f}, BY {row['q_by']:.3f}"
+    verdicts = [(name, row.get(f"verdict_{name}")) for name in CHOICES]
+    listed = ", ".join(f"{name} {INITIALS[verdict]}" for name, verdict in verdicts if verdict in INITIALS)
+    return listed if math.isnan(row["q"]) else f"{listed}; q {row['q']:.3f}, BY {row['q_by']:.3f}"
 
 
 def number_words(row: pd.Series) -> str:
@@ -79,11 +79,11 @@ def evidence_words(row: pd.Series, level: float) -> str:
     interval = f", {level:.0%} interval {ends[0]:.3g} to {ends[1]:.3g}"
     interval *= not math.isnan(row["low"])
     unit = " times the loss or error" * bool(row["is_ratio"])
-    said = [f"{row['evidence']}{weakest}: {value:.3g}{unit}{interval}, expected {row['expected']}, "]
-    said[0] += plural(row["num_tasks"], "task")
+    parts = [f"{row['evidence']}{weakest}: {value:.3g}{unit}{interval}, expected {row['expected']}, "]
+    parts[0] += plural(row["num_tasks"], "task")
     if row["num_missing"]:
-        said.append(f"{plural(row['num_missing'], 'value')} lost to models that diverged")
-    return "; ".join([*said, *([row["why"]] if row["why"] else []), letters(row)])
+        parts.append(f"{plural(row['num_missing'], 'value')} lost to models that diverged")
+    return "; ".join([*parts, *([row["why"]] if row["why"] else []), letters(row)])
 
 
 def print_claims(judged: pd.DataFrame, level: float = LEVEL) -> str:

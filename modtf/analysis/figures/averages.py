@@ -60,16 +60,16 @@ def activation(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _label(*values: str) -> str:
     """("regression", "loss") -> "regression: Loss", ("alignment", "encoder") -> "Alignment: encoder"."""
-    said = []
+    words = []
     for value in filter(None, values):
         measure = MEASURES.get(value)
         larger = measure is not None and measure.smaller_is_better is False
-        said.append((measure.axis_label if measure else value) + " (larger is better)" * larger)
-    return ": ".join(said)
+        words.append((measure.axis_label if measure else value) + " (larger is better)" * larger)
+    return ": ".join(words)
 
 
 def average(
-    study: TrainedModels, rows: pd.DataFrame, by: Sequence[str], *said: str
+    study: TrainedModels, rows: pd.DataFrame, by: Sequence[str], *notes: str
 ) -> tuple[pd.DataFrame, str]:
     """Return the mean and interval for every combination of `by`, over the other task types, R and widths.
 
@@ -107,7 +107,7 @@ def average(
     missing += ["sizes that not all variants were run with are left out"] if sizes_left else []
     left = listing(rows.loc[~has_whole & ~everywhere & ~_is_random(rows), "variant"])
     missing += [f"not run with all sizes and left out: {left}"] if left else []
-    words = [counts(study, models), *sizes(kept, point), *said]
+    words = [counts(study, models), *sizes(kept, point), *notes]
     words += [] if "step" in by else [f"checkpoint {study.checkpoint}"]
     return summary, note(words, missing)
 
@@ -128,7 +128,7 @@ def means(
     x: str | None,
     name: str,
     title: str,
-    *said: str,
+    *notes: str,
     row: str | None = None,
     column: str | None = None,
 ) -> Picture:
@@ -140,7 +140,7 @@ def means(
         x: column on the horizontal axis; None for a mark that takes none.
     """
     by = dict.fromkeys([row, "measure", column, x, "variant"])
-    table, text = average(study, rows, [name for name in by if name], *said)
+    table, text = average(study, rows, [name for name in by if name], *notes)
     return panels(partial(mark, x=x) if x else mark, table, name, title, text, row, column)
 
 
@@ -148,7 +148,7 @@ def overview_and_widths(
     study: TrainedModels, rows: pd.DataFrame, *drawn: Any, overview: str | None, detail: str, column: str
 ) -> Pictures:
     """Yield `means` with a row for each `overview`; if it hides something, then one per width by `detail`."""
-    mark, x, name, title, *said = drawn
+    mark, x, name, title, *notes = drawn
     averaged, pictures = rows, []
     if x and not overview:  # keep task types that were run at every x; else a line bends where one ends
         averaged = rows[_number(rows, ["kind"], x) == rows[x].nunique()]
@@ -156,7 +156,7 @@ def overview_and_widths(
         pictures.append(partial(means, study, averaged, *drawn, row=overview, column=column))
     if len(rows[[detail, "width"]].drop_duplicates()) > (rows[overview].nunique() if overview else 1):
         for width, part in rows.groupby("width"):
-            named = (f"{name}_e{width}", f"{title}, width {width}", *said)
+            named = (f"{name}_e{width}", f"{title}, width {width}", *notes)
             pictures.append(partial(means, study, part, mark, x, *named, row=detail, column=column))
     return drawable(pictures)
 
@@ -199,14 +199,14 @@ def counts(study: TrainedModels, summary: pd.DataFrame, word: str = "model") -> 
 
 def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
     """Return the shown widths and R, whether means are over them, and the out-of-distribution condition."""
-    said, groups = [], kept.groupby(list(point), observed=True)
+    words, groups = [], kept.groupby(list(point), observed=True)
     for name, word in ((name, word) for name, word in SHOWN.items() if name not in point):
         several = groups[name].nunique().max() > 1
-        said += [("means over " if several else "") + word + listing(kept[name])] if word or several else []
+        words += [("means over " if several else "") + word + listing(kept[name])] if word or several else []
     if "distribution" in kept and (kept["distribution"] == OUT).any():
         archs = kept["arch"].drop_duplicates().sort_values()
-        said += [f"out of distribution ({FAMILIES[arch].title}): {headline_label(arch)}" for arch in archs]
-    return said
+        words += [f"out of distribution ({FAMILIES[arch].title}): {headline_label(arch)}" for arch in archs]
+    return words
 
 
 def lacking(summary: pd.DataFrame, point: Sequence[str]) -> list[str]:
@@ -214,9 +214,9 @@ def lacking(summary: pd.DataFrame, point: Sequence[str]) -> list[str]:
     points = len(summary[list(point)].drop_duplicates()) * summary["variant"].nunique() - len(summary)
     infinite = summary["num_missing"].sum()
     unequal = (summary.groupby(list(point), observed=True)["num_models"].nunique() > 1).any()
-    said = {
+    reasons = {
         f"{plural(points, 'point')} not run": points,
         f"{plural(infinite, 'value')} not finite and left out": infinite,
         "variants stand on unequal numbers of models": unequal,
     }
-    return [words for words, true in said.items() if true]
+    return [words for words, true in reasons.items() if true]

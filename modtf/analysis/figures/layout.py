@@ -140,8 +140,8 @@ def looks(variants: pd.Series) -> dict[str, Look]:
         taken = {known.get(variant.name) for variant in family.variants}
         known |= dict(zip(new, (look for look in FIRST if look not in taken), strict=False))
     names = variants.cat.categories if variants.dtype == "category" else variants.unique()
-    found: dict[str, Look] = {}
+    chosen: dict[str, Look] = {}
     for name in names:  # families may share a look: give the second one another
         look = known.get(name)
-        found[name] = look if look and look not in found.values() else next(spare)
-    return found
+        chosen[name] = look if look and look not in chosen.values() else next(spare)
+    return chosen

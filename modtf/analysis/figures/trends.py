@@ -88,8 +88,8 @@ def against_length(study: TrainedModels, choice: Choice) -> Pictures:
     for (scale, width), part in rows.groupby(["scale", "width"]):
         name = f"performance_vs_seq_len_scale{scale:g}_e{width}"
         title = f"Performance against sequence length, inputs x {scale:g}, width {width}"
-        said = "dotted: the training length"
-        yield means(study, part, mark, "tokens", name, title, said, row="panel", column="num_rules")
+        note = "dotted: the training length"
+        yield means(study, part, mark, "tokens", name, title, note, row="panel", column="num_rules")
 
 
 @register_figure("training_curves")
@@ -103,14 +103,14 @@ def against_steps(study: TrainedModels, choice: Choice) -> Pictures:
         parts += [("family", "where", "_by_family", " by family", comparable(rows, ["family", "where"]))]
     for width, part in rows.groupby("width"):
         parts += [("panel", "num_rules", f"_e{width}", f", width {width}", part)]
-    parts = [found for found in parts if found[-1]["step"].nunique() > 1]
+    parts = [series for series in parts if series[-1]["step"].nunique() > 1]
     if not parts:
         raise NothingToDraw(
             "no cells share a step beyond the first; train all with the same --steps and training.evaluations"
         )
-    said, pictures = "on validation batches, at the steps that all averaged cells share", []
+    note, pictures = "on validation batches, at the steps that all averaged cells share", []
     for row, column, suffix, words, part in parts:
-        named = f"training_curves{suffix}", f"Training curves{words}", said
+        named = f"training_curves{suffix}", f"Training curves{words}", note
         pictures.append(partial(means, study, part, curves, "step", *named, row=row, column=column))
     yield from drawable(pictures)
 
@@ -146,8 +146,8 @@ def _collapse(
     parts = [("", "", rows)]
     if rows["label"].nunique() > MOST_COLUMNS:
         parts = [(f"_{place}", f", {place}", rows[rows["place"] == place]) for place in changed_places(study)]
-    said = ("smaller is better unless said", "random: modules picked at random")
+    notes = ("smaller is better unless said", "random: modules picked at random")
     for end, title, part in parts:
         named = f"collapse_and_specialisation_{suffix}{end}", f"Collapse and specialisation {words}{title}"
-        drawn = (part, mark, x, *named, *said)
+        drawn = (part, mark, x, *named, *notes)
         yield from overview_and_widths(study, *drawn, overview=None, detail="kind", column="label")

@@ -26,16 +26,16 @@ def findings(study: TrainedModels) -> list[str]:
         ['`gt_modular` reaches 0.27 times the loss of `monolithic` in distribution (95% CI 0.24 to 0.31, ...']
     """
     first, reference, last = compared_variants(study)
-    said = [
+    texts = [
         _ratio_words(study, *pair)
         for pair in ((last, first, IN), (last, first, OUT), (reference, first, IN))
         if pair[0] != pair[1]
     ]
     learned = [name for name in known_variants(study.results["arch"].unique()) if name not in (first, last)]
     aligned = dict.fromkeys([reference, *learned])
-    said += [_alignment_words(study, name) for name in aligned if name in _known(study)]
-    found = [text for text in dict.fromkeys(said) if text][:MOST]
-    return found or [f"Only {listing(study.results['variant'])} was run: there is nothing to compare."]
+    texts += [_alignment_words(study, name) for name in aligned if name in _known(study)]
+    shown = [text for text in dict.fromkeys(texts) if text][:MOST]
+    return shown or [f"Only {listing(study.results['variant'])} was run: there is nothing to compare."]
 
 
 def how_found(study: TrainedModels) -> str:
@@ -60,16 +60,16 @@ def compared_variants(study: TrainedModels) -> tuple[str, str, str]:
 
     Where fewer than two of the family's own variants were run: those with the highest and the lowest loss.
     """
-    there = list(study.results["variant"].drop_duplicates().sort_values())
+    variants = list(study.results["variant"].drop_duplicates().sort_values())
     known = _known(study)
     reference = FAMILIES[study.results["arch"].iloc[0]].reference
     first, last = (known[0], known[-1]) if len(known) > 1 else _extremes(study)
-    return first, reference if reference in there else last, last
+    return first, reference if reference in variants else last, last
 
 
 def _known(study: TrainedModels) -> list[str]:
-    there = set(study.results["variant"].unique())
-    return [name for name in known_variants(study.results["arch"].unique()) if name in there]
+    variants = set(study.results["variant"].unique())
+    return [name for name in known_variants(study.results["arch"].unique()) if name in variants]
 
 
 def _extremes(study: TrainedModels) -> tuple[str, str]:
@@ -106,41 +106,41 @@ def _alignment_words(study: TrainedModels, variant: str) -> str:
     chance = random_baseline(rows["num_rules"], list(rows["num_modules"]))
     chance = chance[chance["measure"] == ALIGNMENT].drop(columns=["measure", "variant"])
     rows = rows.merge(chance.rename(columns={"value": "chance"}), on=["num_rules", "num_modules"])
-    found = intervals(rows, ["kind"], level=study.level)
-    found["chance"] = intervals(rows, ["kind"], "chance", study.level)["mean"]
-    found = found[np.isfinite(found["mean"])]
-    if found.empty:
+    means = intervals(rows, ["kind"], level=study.level)
+    means["chance"] = intervals(rows, ["kind"], "chance", study.level)["mean"]
+    means = means[np.isfinite(means["mean"])]
+    if means.empty:
         return ""
     low, high = MEASURES[ALIGNMENT].range
-    found = found.assign(low=found["low"].clip(low, high), high=found["high"].clip(low, high))
-    degrees = [_degree(mean / least) for mean, least in zip(found["mean"], found["chance"], strict=True)]
+    means = means.assign(low=means["low"].clip(low, high), high=means["high"].clip(low, high))
+    degrees = [_degree(mean / least) for mean, least in zip(means["mean"], means["chance"], strict=True)]
     counts = [f"{words} in {number}" for words, number in pd.Series(degrees).value_counts(sort=False).items()]
-    several = f"{in_a_row(counts)} of {plural(len(found), 'task type')}"
-    degree = degrees[0] if len(found) == 1 else several
-    low, high = found["chance"].min(), found["chance"].max()
+    several = f"{in_a_row(counts)} of {plural(len(means), 'task type')}"
+    degree = degrees[0] if len(means) == 1 else several
+    low, high = means["chance"].min(), means["chance"].max()
     random = f"{low:.3g}" if high - low < 0.005 else f"between {low:.3g} and {high:.3g}"
-    text = f"`{variant}` {degree}: alignment {_spread(found, study.level, '{}')}"
-    return _closed(text, found, study.level, f"; random routing has {random}")
+    text = f"`{variant}` {degree}: alignment {_spread(means, study.level, '{}')}"
+    return _closed(text, means, study.level, f"; random routing has {random}")
 
 
 def _degree(share: float) -> str:
     return next((words for most, words in DEGREES.items() if share <= most), "does not specialise")
 
 
-def _spread(found: pd.DataFrame, level: float, form: str) -> str:
+def _spread(means: pd.DataFrame, level: float, form: str) -> str:
     """Return the mean of the only task type, or the smallest and the largest, each with its interval."""
-    if len(set(found["mean"].map(short_number))) == 1:
-        return form.format(short_number(found["mean"].iloc[0]))
-    ends = [found.loc[found["mean"].idxmin()], found.loc[found["mean"].idxmax()]]
+    if len(set(means["mean"].map(short_number))) == 1:
+        return form.format(short_number(means["mean"].iloc[0]))
+    ends = [means.loc[means["mean"].idxmin()], means.loc[means["mean"].idxmax()]]
     low, high = (
         f"{form.format(short_number(end['mean']))} {interval_words(end, level, end['kind'])}" for end in ends
     )
     return f"between {low} and {high}"
 
 
-def _closed(text: str, found: pd.DataFrame, level: float, more: str) -> str:
+def _closed(text: str, means: pd.DataFrame, level: float, more: str) -> str:
     """Return a sentence with the interval of the only task type, and what is left out."""
-    left = int(found["num_missing"].sum())
+    left = int(means["num_missing"].sum())
     lost = f"; {plural(left, 'model')} without a finite value left out" if left else ""
-    interval = f" {interval_words(found.iloc[0], level)}" if len(found) == 1 else ""
+    interval = f" {interval_words(means.iloc[0], level)}" if len(means) == 1 else ""
     return f"{text}{interval}{more}{lost}."

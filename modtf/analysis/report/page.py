@@ -161,12 +161,12 @@ class _Words:
     def __call__(self, text: str) -> Markup:
         return Markup(self._terms.sub(self._marked, str(escape(text))))
 
-    def _marked(self, found: re.Match[str]) -> str:
-        code, term, plural = found.groups()
+    def _marked(self, match: re.Match[str]) -> str:
+        code, term, plural = match.groups()
         if code:
             return f"<code>{code[1:-1]}</code>"
         target = self._targets.pop(term.lower(), None)
-        return f'<a href="#{target}">{term}{plural}</a>' if target else found[0]
+        return f'<a href="#{target}">{term}{plural}</a>' if target else match[0]
 
 
 def render(title: str, sections: Sequence[Section]) -> str:

@@ -55,8 +55,8 @@ def question_sections(drawn: Mapping[str, Sequence[Any]]) -> tuple[list[Section]
     questions: list[Section] = []
     others = {name: "" for name in drawn if not any(name in figures for figures in QUESTIONS.values())}
     for place, (question, figures) in enumerate([*QUESTIONS.items(), (OTHER, others)]):
-        parts = [Section(figure_title(name), [said] * bool(said), content=drawn[name])
-                 for name, said in figures.items() if name in drawn]  # fmt: skip
+        parts = [Section(figure_title(name), [words] * bool(words), content=drawn[name])
+                 for name, words in figures.items() if name in drawn]  # fmt: skip
         above: list[Links] = []
         if place < 2 and parts:
             first, *rest = parts

@@ -63,11 +63,11 @@ def protocols_section(study: TrainedModels) -> Section:
     rows = {}
     for cell in study.cells:
         if cell.is_finished and cell.protocol not in rows:
-            said = [f"version {cell.config['version']}"] if cell.config.get("version") else []
+            words = [f"version {cell.config['version']}"] if cell.config.get("version") else []
             for part, settings in cell.definition.protocol.to_dict().items():
                 shown = ", ".join(f"{k} {v}" for k, v in settings.items() if v is not None)
-                said.append(f"{part}: {shown}")
-            rows[cell.protocol] = "; ".join(said)
+                words.append(f"{part}: {shown}")
+            rows[cell.protocol] = "; ".join(words)
     return Section("How it was run", content=[Table(pd.DataFrame(rows.items(), columns=["protocol", "how"]))])
 
 

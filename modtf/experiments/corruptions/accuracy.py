@@ -56,12 +56,12 @@ def with_invariance(study: TrainedModels, invariance: str = PAPER) -> pd.DataFra
 
     `invariance` is the formula, "paper" or "released". A composition that was not measured has no row."""
     check_choice("invariance", invariance, FORMULAS)
-    found = by_condition(study)[[*MODEL, "condition", "parts", "accuracy"]]
+    accuracies = by_condition(study)[[*MODEL, "condition", "parts", "accuracy"]]
     for column, measure in (("elemental", ELEMENTAL), ("composed", COMPOSED)):
         rows = study.results[study.results["measure"] == invariance_measure(measure, invariance)]
         rows = rows[[*MODEL, "condition", "value"]].rename(columns={"value": column})
-        found = found.merge(rows, on=[*MODEL, "condition"])
-    return found
+        accuracies = accuracies.merge(rows, on=[*MODEL, "condition"])
+    return accuracies
 
 
 def dataset_of(frame: pd.DataFrame) -> str:
@@ -84,9 +84,9 @@ def methods(rows: pd.DataFrame, study: TrainedModels) -> pd.DataFrame:
         rows: with a column `variant`.
         study: the study that the rows come from.
     """
-    found = study.results
-    found = found[(found["measure"] == "error") & (found["condition"] == IID)]
-    of = found.groupby("variant", observed=True).agg(steps=("steps", "max"), error=("value", "mean"))
+    results = study.results
+    results = results[(results["measure"] == "error") & (results["condition"] == IID)]
+    of = results.groupby("variant", observed=True).agg(steps=("steps", "max"), error=("value", "mean"))
     plain: dict[str, str] = {}
     for method, part in of.groupby(lambda name: str(name).partition(" (")[0]):
         chosen = str(part.sort_values(["steps", "error"], ascending=[False, True]).index[0])
@@ -120,8 +120,8 @@ def table_1(study: TrainedModels) -> str:
     body = []
     for name in study.variants:
         values = [rows[(rows["variant"] == name) & (rows["parts"] == k)]["accuracy"] for k in SIZES]
-        said = [f"{v.max():.1f} (± {np.std(v):.1f})" if len(v) else "-" for v in values]
-        body.append([name, *said])
+        texts = [f"{v.max():.1f} (± {np.std(v):.1f})" if len(v) else "-" for v in values]
+        body.append([name, *texts])
         body.append(["  mean", *(_interval(means, name, k) for k in SIZES)])
         if name in published:
             body.append(["  published", *(f"{value:.1f}" for value in published[name])])
@@ -157,18 +157,18 @@ def compared(rows: pd.DataFrame, names: Sequence[str], reference: str, level: fl
     pairs = rows.merge(rows[rows["variant"] == reference], on=key, suffixes=("", "_reference"))
     pairs = pairs[pairs["variant"].isin(names)]
     pairs = pairs.assign(gain=pairs["accuracy"] - pairs["accuracy_reference"])
-    found = intervals(pairs, ["variant", "parts"], "gain", level)
-    found["p"] = two_sided(found, level, columns=("mean", "low", "high"))
-    found["sure"] = np.array(holm(found["p"].tolist())) <= 1 - level
-    cells = found.set_index(["variant", "parts"])
+    gains = intervals(pairs, ["variant", "parts"], "gain", level)
+    gains["p"] = two_sided(gains, level, columns=("mean", "low", "high"))
+    gains["sure"] = np.array(holm(gains["p"].tolist())) <= 1 - level
+    cells = gains.set_index(["variant", "parts"])
     body = [[name, *(_difference(cells, name, k) for k in SIZES)] for name in names]
     return text_table([f"less {reference}", *(f"k = {k}" for k in SIZES)], body)
 
 
-def _difference(found: pd.DataFrame, name: str, parts: int) -> str:
-    if (name, parts) not in found.index:
+def _difference(gains: pd.DataFrame, name: str, parts: int) -> str:
+    if (name, parts) not in gains.index:
         return "-"
-    row = found.loc[(name, parts)]
+    row = gains.loc[(name, parts)]
     interval = f" ({row['low']:.1f} to {row['high']:.1f})" * bool(np.isfinite(row["low"]))
     return f"{row['mean']:+.1f}{interval}{'*' if row['sure'] else ' '}"
 

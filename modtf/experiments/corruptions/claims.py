@@ -67,8 +67,8 @@ def accuracy_falls(study: TrainedModels) -> Found:
     rows = methods(by_parts(study), study)
     for variant in METHODS:
         for parts in SIZES[:-1]:
-            here, more = _of(rows, variant, parts), _of(rows, variant, parts + 1)
-            both = here.merge(more, on=[*KIND, "width", "data_seed", "seed"])
+            fewer, more = _of(rows, variant, parts), _of(rows, variant, parts + 1)
+            both = fewer.merge(more, on=[*KIND, "width", "data_seed", "seed"])
             both = both.assign(lost=both["accuracy_x"] - both["accuracy_y"])
             yield mean_evidence(both, "lost", f"{variant}, k = {parts} to {parts + 1}", level=study.level)
     for variant in METHODS[:2]:
@@ -84,20 +84,20 @@ def single_corruptions_are_learned(study: TrainedModels) -> Found:
     """under single corruptions every method is within 4 points of a network trained on clean images."""
     rows = methods(by_parts(study), study)
     for variant in METHODS:
-        found = _of(rows, variant, 1)
-        found = found.assign(below=ceiling(study) - found["accuracy"])
-        yield mean_evidence(found, "below", variant, within=NEAR_CEILING, level=study.level)
+        singles = _of(rows, variant, 1)
+        singles = singles.assign(below=ceiling(study) - singles["accuracy"])
+        yield mean_evidence(singles, "below", variant, within=NEAR_CEILING, level=study.level)
 
 
 def correlations(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     """Pearson's r of two columns over the compositions of every model: the columns of a model, and `r`."""
-    found = []
+    coefficients = []
     key = [*KIND, "width", "variant", "data_seed", "seed"]
     for model, part in rows.groupby(key, observed=True):
         part = part[[first, second]].dropna()
         if len(part) > 2 and (part.std() > 0).all():
-            found.append((*model, float(np.corrcoef(part[first], part[second])[0, 1])))
-    return pd.DataFrame(found, columns=[*key, "r"])
+            coefficients.append((*model, float(np.corrcoef(part[first], part[second])[0, 1])))
+    return pd.DataFrame(coefficients, columns=[*key, "r"])
 
 
 def invariance_claim(statistic: str) -> Callable[[Callable[[TrainedModels, str], Found]], Any]:
@@ -130,10 +130,10 @@ def _correlated(
     study: TrainedModels, formula: str, first: str, second: str, sign: float = 1.0, **bounds: float
 ) -> Found:
     rows = methods(with_invariance(study, formula), study)
-    found = correlations(rows[rows["parts"] >= SEVERAL], first, second)
-    found = found.assign(r=sign * found["r"])
+    coefficients = correlations(rows[rows["parts"] >= SEVERAL], first, second)
+    coefficients = coefficients.assign(r=sign * coefficients["r"])
     for variant in METHODS:
-        of = found[found["variant"] == variant]
+        of = coefficients[coefficients["variant"] == variant]
         yield mean_evidence(of, "r", variant, level=study.level, **bounds)
 
 

@@ -124,7 +124,7 @@ def learned(study: TrainedModels) -> list[str]:
 
 
 def _scatter(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    said = []
+    texts = []
     for name, look in looks.items():
         rows = data[data["variant"] == name].dropna(subset=["x", "y"])
         if rows.empty:
@@ -132,8 +132,8 @@ def _scatter(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         axes.plot(rows["x"], rows["y"], look.marker, color=look.colour, ms=2.5, alpha=0.6, label=name)
         if len(rows) > 2 and min(np.ptp(rows["x"]), np.ptp(rows["y"])) > SAME:
             r, p = stats.pearsonr(rows["x"], rows["y"])
-            said.append(f"{name} {r:.2f} ({'p < .001' if p < 0.001 else f'p = {p:.3f}'})")
-    axes.set_xlabel("\n".join(said), size=6.5, ha="left", x=0)
+            texts.append(f"{name} {r:.2f} ({'p < .001' if p < 0.001 else f'p = {p:.3f}'})")
+    axes.set_xlabel("\n".join(texts), size=6.5, ha="left", x=0)
 
 
 @register_figure("corruptions_conditions", FAMILY)
@@ -169,19 +169,20 @@ def with_colours(picture: Picture, names: Mapping[int, Any]) -> Picture:
 
 def names_by_k(table: pd.DataFrame) -> dict[int, list[str]]:
     """Return the conditions of every k, in the order of all."""
-    there = set(table["condition"].astype(str))
-    found: dict[int, list[str]] = {}
+    names = set(table["condition"].astype(str))
+    by_k: dict[int, list[str]] = {}
     for order in orders():
-        if name_of(order) in there:
-            found.setdefault(max(1, len(order)), []).append(name_of(order))
-    return found
+        if name_of(order) in names:
+            by_k.setdefault(max(1, len(order)), []).append(name_of(order))
+    return by_k
 
 
 def _pairs(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """Draw the ordered pairs; single corruptions are on the diagonal."""
-    found = dict(zip(data["condition"].astype(str), data["accuracy"], strict=True))
+    accuracies = dict(zip(data["condition"].astype(str), data["accuracy"], strict=True))
     values = [
-        [found.get(name_of((a, b) if a != b else (a,)), np.nan) for b in CORRUPTIONS] for a in CORRUPTIONS
+        [accuracies.get(name_of((a, b) if a != b else (a,)), np.nan) for b in CORRUPTIONS]
+        for a in CORRUPTIONS
     ]
     _image(axes, np.array(values), CORRUPTIONS, CORRUPTIONS, True)
 

@@ -66,14 +66,14 @@ def _normalised(rows: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray
         return np.where(high > low, (rows - low) / (high - low), np.nan)
 
 
-def invariance_rows(found: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+def invariance_rows(states: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str], float]:
     """Return the medians over units of both scores, by both formulas, of every fully measured composition.
 
     Args:
         found: the state of `ClassActivation` after each condition, by name.
     """
     named = {name_of(order): order for order in orders()}
-    present = {name: found[name] for name in named if name in found}
+    present = {name: states[name] for name in named if name in states}
     if not present:
         return {}
     largest = np.max([state["largest"] for state in present.values()], axis=0)

@@ -74,14 +74,14 @@ class ModulePhase(keras.Model):
     def call(self, features, training=None):
         """Apply a module to pairs (corrupted, clean); views are the module's output and the clean image."""
         network, images, before = self.network, features["inputs"], 0
-        found: dict[str, Any] = {}
+        outputs: dict[str, Any] = {}
         x = ops.cast(ops.reshape(images, [-1, *images.shape[2:]]), network.compute_dtype)
         x = network.normalised(x)
         for site, module in zip(self.sites, self.modules, strict=True):
             x, before = network.through(x, before, site, training=False), site
             answered = zip(self.outputs(site), self._answered(x, site, module, training), strict=True)
-            found |= dict(answered)
-        return found
+            outputs |= dict(answered)
+        return outputs
 
     def _answered(self, x: Any, site: int, module: Any, training: Any) -> tuple[Any, Any]:
         """Return logits [B, 2, C] and views [B, 2, F] of one site."""
@@ -102,8 +102,8 @@ class ModulePhase(keras.Model):
 
 def copy_weights(source: Any, target: Any) -> None:
     """Copy all variables of a module, the states of its dropout among them."""
-    for ours, its in zip(target.variables, source.variables, strict=True):
-        ours.assign(its)
+    for variable, original in zip(target.variables, source.variables, strict=True):
+        variable.assign(original)
 
 
 class ModuleStages:

@@ -116,6 +116,6 @@ class Judge:
 
     def __call__(self) -> float:
         """Return the first group's loss."""
-        found = np.mean([self._step(*batch) for batch in self.batches], axis=0)
-        self.losses, self.accuracies = found[:, 0], found[:, 1]
+        losses = np.mean([self._step(*batch) for batch in self.batches], axis=0)
+        self.losses, self.accuracies = losses[:, 0], losses[:, 1]
         return float(self.losses[0])

@@ -172,25 +172,25 @@ def modular(
         ValueError: if an option is out of range.
     """
     network, losses = context.model, partial(_losses, strength, denominator)
-    given, epochs = _given_sites(sites, network.network.num_sites), _epochs(context)
+    fixed_sites, epochs = _given_sites(sites, network.network.num_sites), _epochs(context)
     clean = Views(context, ALL[:1], noise, "all")
     training, of_class = replace(context.training, learning_rate=id_rate), {"target": losses()[0]}
     steps = clean.steps(epochs)
     _train(context, "id", network, clean, of_class, steps, training=training, measured=False)
     network.trainable = False
     stages = ModuleStages(context, Views(context, (1, 0), noise, "all"), pass_through, losses)
-    found: dict[str, tuple[int, Any]] = {}
+    best: dict[str, tuple[int, Any]] = {}
     for rule, name in enumerate(CORRUPTIONS, 1):
-        site = given.get(name)
+        site = fixed_sites.get(name)
         if site is None:
             accuracies = stages.search(rule, epochs * search, search_weights == SEARCH_WEIGHTS[1])
             for place, accuracy in enumerate(accuracies):
                 context.record(f"accuracy_site{place}", accuracy, name_of((name,)))
             site = int(np.argmax(accuracies))
         context.record("site", site, name_of((name,)))
-        found[name] = site, stages.train(rule, site, epochs)
+        best[name] = site, stages.train(rule, site, epochs)
     network.trainable = True
-    for name, (site, made) in found.items():
+    for name, (site, made) in best.items():
         network.attach(name, site, made)
     context.measure()
 

@@ -35,27 +35,27 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
         )
     model = ["kind", "variant", "num_rules", "width", "data_seed", "seed"]
     places = rows[rows["measure"].isin(AGAINST)].pivot_table("value", model, "measure", observed=True)
-    found = performance(rows).merge(places.reset_index(), on=model)
-    found["model"] = found["variant"].astype(str)
-    options = found["model_options"].astype(str)
+    measured = performance(rows).merge(places.reset_index(), on=model)
+    measured["model"] = measured["variant"].astype(str)
+    options = measured["model_options"].astype(str)
     start = options.str.extract("trainer.start=(oracle|random)")[0]
-    found["variant"] = (found["router"].astype(str) + (", " + start + " start").fillna("")).mask(
-        found["router"] == GIVEN, options.map(family_of_matrices)
+    measured["variant"] = (measured["router"].astype(str) + (", " + start + " start").fillna("")).mask(
+        measured["router"] == GIVEN, options.map(family_of_matrices)
     )
-    given = frozenset(found.loc[has_dose(found), "variant"])
-    names = sorted(found["variant"].unique(), key=lambda name: (name not in given, name))
-    found["variant"] = pd.Categorical(found["variant"], names)
+    fixed = frozenset(measured.loc[has_dose(measured), "variant"])
+    names = sorted(measured["variant"].unique(), key=lambda name: (name not in fixed, name))
+    measured["variant"] = pd.Categorical(measured["variant"], names)
     matrices = [name.removesuffix(", weighted").removesuffix(SAMPLED) for name in names]
     known = looks(pd.Series(matrices))
-    lines = ["" if name not in given else "--" if name.endswith(SAMPLED) else "-" for name in names]
+    lines = ["" if name not in fixed else "--" if name.endswith(SAMPLED) else "-" for name in names]
     alike = [known[matrix]._replace(line=line) for matrix, line in zip(matrices, lines, strict=True)]
     mark = partial(_mark, dict(zip(names, alike, strict=True)))
-    for (kind, num_rules, width), part in found.groupby(["kind", "num_rules", "width"], observed=True):
+    for (kind, num_rules, width), part in measured.groupby(["kind", "num_rules", "width"], observed=True):
         table = _table(study, part)
         name = f"misrouting_{str(kind).lower().replace(' ', '_')}_r{num_rules}_e{width}"
         title = f"What misrouting costs: {kind}, R = {num_rules}, width {width}"
-        said = "weighted: all modules, mixed by a row; sampled: one module a token"
-        text = note([counts(study, table), f"checkpoint {study.checkpoint}", said])
+        ways = "weighted: all modules, mixed by a row; sampled: one module a token"
+        text = note([counts(study, table), f"checkpoint {study.checkpoint}", ways])
         yield panels(mark, table, name, title, text, "where", "against", (3.6, 2.6))
 
 

@@ -99,13 +99,13 @@ def routed(study: TrainedModels, place: str = "encoder") -> tuple[dict[int, list
     if f"{place}_groups" not in places:
         return {}, []
     group_of: Any = places[f"{place}_groups"].rules
-    found: dict[int, list[NDArray[Any]]] = {}
+    by_task: dict[int, list[NDArray[Any]]] = {}
     for cell in study.activations(place, variant="routed"):
         for data_seed, matrix in zip(cell.data_seeds, cell.at(study.checkpoint), strict=True):
             if np.isfinite(matrix).all():
-                found.setdefault(int(data_seed), []).append(matrix)
+                by_task.setdefault(int(data_seed), []).append(matrix)
     rules: Any = places[place].rules
-    return found, [group_of[rule] for rule in rules]
+    return by_task, [group_of[rule] for rule in rules]
 
 
 def claim(
@@ -146,8 +146,8 @@ def gaps(study: TrainedModels) -> Evidence:
     """Return how much worse the main libraries are on combinations never seen."""
     if not learned(study, *MAIN):
         return Evidence("out of less in distribution", lacking=NOT_LEARNED)
-    found = [errors(study, where, *MAIN).set_index(SEED) for where in (IN, OUT)]
-    gap = (found[1] - found[0]).mean(axis=1).rename("gap").reset_index()
+    both = [errors(study, where, *MAIN).set_index(SEED) for where in (IN, OUT)]
+    gap = (both[1] - both[0]).mean(axis=1).rename("gap").reset_index()
     return mean_evidence(gap, "gap", "out of less in distribution", above=GAP, level=study.level)
 
 

@@ -81,8 +81,8 @@ def libraries(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw every library side by side, at every number of examples."""
     for distribution, name in ((OUT, "novel"), (IN, "iid")):
         rows = accuracies(study, distribution)
-        title, said = f"Accuracy {distribution}, %", "dashed: guessing"
-        named = f"libraries_bars_{name}", title, said
+        title, note = f"Accuracy {distribution}, %", "dashed: guessing"
+        named = f"libraries_bars_{name}", title, note
         yield means(study, rows, beside, None, *named, row="examples", column="question")
 
 

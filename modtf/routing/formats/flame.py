@@ -43,7 +43,7 @@ class Flame(Format):
                 raise ValueError(f"{file.name} lacks {', '.join(sorted(lacking))}")
             if rows[file] != rows[files[0]]:
                 raise ValueError(f"{file.name} has {rows[file]} rows, {files[0].name} {rows[files[0]]}")
-        found: Found = {
+        arrays: Found = {
             "experts": partial(_stacked, files, INDICES),
             "weights": partial(_stacked, files, SCORES),
             "layer_names": lambda: np.array(names),
@@ -52,13 +52,13 @@ class Flame(Format):
         if samples:
             num_samples = sum(parquet.read_metadata(file).num_rows for file in samples)
             if num_samples == rows[files[0]]:
-                found["tokens"] = lambda: np.concatenate([column(file, TOKEN) for file in samples])
+                arrays["tokens"] = lambda: np.concatenate([column(file, TOKEN) for file in samples])
             else:
                 warn(
                     f"{samples[0].parent} has {num_samples} tokens for {rows[files[0]]} rows. They are not "
                     "read."
                 )
-        return found
+        return arrays
 
 
 def _names(file: Path) -> list[str]:

@@ -55,7 +55,7 @@ def _counts(file: Path) -> dict[int, NDArray[Any]]:
         if fields.get("general.type") != "imatrix":
             raise ValueError(f"{file.name} is of type {fields.get('general.type')!r}; expected an imatrix")
         start = -(-stream.tell() // (alignment := int(fields.get("general.alignment", 32)))) * alignment
-        found: dict[int, NDArray[Any]] = {}
+        counts: dict[int, NDArray[Any]] = {}
         for name, (shape, kind, offset) in tensors.items():
             if (match := COUNTS.fullmatch(name)) is None:
                 continue
@@ -69,12 +69,12 @@ def _counts(file: Path) -> dict[int, NDArray[Any]]:
             if len(values) < size:
                 raise ValueError(f"{file.name} ends within {name}")
             layer = int(match[1])
-            if layer in found and not np.array_equal(found[layer], values):
+            if layer in counts and not np.array_equal(counts[layer], values):
                 raise ValueError(f"the tensors of layer {layer} of {file.name} have different counts")
-            found[layer] = values
-    if not found:
+            counts[layer] = values
+    if not counts:
         raise ValueError(f"{file.name} has no counts of experts, such as blk.0.ffn_down_exps.weight.counts")
-    return found
+    return counts
 
 
 def _header(stream: IO[bytes]) -> tuple[dict[str, Any], dict[str, tuple[tuple[int, ...], int, int]]]:

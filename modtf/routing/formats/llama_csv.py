@@ -52,13 +52,13 @@ def _rows(file: Path, *columns: str) -> list[list[float]]:
     with file.open(encoding="utf-8", newline="") as lines:
         kept = [line for line in lines if line.strip() and not line.startswith("#")]
     reader = csv.DictReader(kept, skipinitialspace=True)
-    found = []
+    rows = []
     for number, row in enumerate(reader, start=1):
         try:
-            found.append([float(row[name]) for name in columns])
+            rows.append([float(row[name]) for name in columns])
         except (TypeError, ValueError) as error:
             raise ValueError(f"row {number} of {file.name} is {dict(row)}; expected numbers") from error
-    return found
+    return rows
 
 
 def _counts(file: Path) -> dict[int, dict[int, int]]:

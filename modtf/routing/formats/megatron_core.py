@@ -56,18 +56,18 @@ class MegatronCore(Format):
                 layers.setdefault(trace.layer, []).append(trace)
         names = _aligned(layers)
         joined = [layers[name] for name in names]
-        found: Found = {
+        arrays: Found = {
             "experts": lambda: _stacked(joined, lambda trace: trace.experts),
             "layer_names": lambda: np.array([_words(name) for name in names]),
         }
         if joined and all("logit_offset" in trace.record for layer in joined for trace in layer):
-            found["activations"] = partial(_stacked, joined, _logits)
-            found["num_experts"] = lambda: np.array(joined[0][0].record["logit_shape"][-1])
-        return found
+            arrays["activations"] = partial(_stacked, joined, _logits)
+            arrays["num_experts"] = lambda: np.array(joined[0][0].record["logit_shape"][-1])
+        return arrays
 
 
 def _traces(file: Path) -> list[Trace]:
-    found = []
+    traces = []
     for place, record in json_lines(file):
         check_fields(place, record, *FIELDS)
         try:
@@ -83,8 +83,8 @@ def _traces(file: Path) -> list[Trace]:
             raise ValueError(
                 f"{place} has top_indices of shape {experts.shape}; expected ({count}, {k or 'topk'})"
             )
-        found.append(Trace(step, layer, experts, record, file.parent))
-    return found
+        traces.append(Trace(step, layer, experts, record, file.parent))
+    return traces
 
 
 def _without_repeats(traces: Sequence[Trace], name: str) -> list[Trace]:

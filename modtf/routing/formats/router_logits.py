@@ -83,17 +83,17 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
         if keep.ndim != 2 or keep.size != logits.shape[1] or (len(batch) == 2 and keep.shape != batch):
             raise ValueError(f"{place} has {MASK} of shape {keep.shape} for logits {logits.shape[1:]}")
         return _masked(place, logits, keep, ids)
-    found: dict[str, NDArray[Any]] = {"activations": logits}
+    arrays: dict[str, NDArray[Any]] = {"activations": logits}
     if len(batch) == 2:
-        found["documents"] = np.repeat(np.arange(batch[0]), batch[1])
-    return found
+        arrays["documents"] = np.repeat(np.arange(batch[0]), batch[1])
+    return arrays
 
 
 def _masked(place: str, logits: NDArray[Any], keep: NDArray[np.bool_], ids: Any) -> dict[str, NDArray[Any]]:
     """Return the tokens where `keep` `[batch, length]` is true; every row is a document."""
-    found = {"activations": logits[:, keep.ravel()], "documents": np.nonzero(keep)[0]}
+    arrays = {"activations": logits[:, keep.ravel()], "documents": np.nonzero(keep)[0]}
     if ids is not None:
         if np.shape(ids) != keep.shape:
             raise ValueError(f"{place} has {IDS} of shape {np.shape(ids)}; expected {keep.shape}")
-        found["tokens"] = as_array(ids)[keep]
-    return found
+        arrays["tokens"] = as_array(ids)[keep]
+    return arrays

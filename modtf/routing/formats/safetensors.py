@@ -40,12 +40,12 @@ class Safetensors(Format):
             header = json.loads(file.read(length))
         if not isinstance(header, dict):
             raise ValueError(f"its header is a {type(header).__name__}; expected the arrays by name")
-        found: Found = {}
+        arrays: Found = {}
         for name, one in header.items():
             if name != "__metadata__":
                 dtype, shape, begin = _entry(name, one, size - LENGTH - length)
-                found[name] = partial(_array, path, dtype, shape, LENGTH + length + begin)
-        return found
+                arrays[name] = partial(_array, path, dtype, shape, LENGTH + length + begin)
+        return arrays
 
 
 def _entry(name: str, one: Any, size: int) -> tuple[np.dtype[Any], tuple[int, ...], int]:

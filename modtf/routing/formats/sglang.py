@@ -35,9 +35,9 @@ class Sglang(Format):
                 "(top_k=K), as num_experts_per_tok of the model's configuration says"
             )
         documents = [_document(place, one, source.top_k) for place, one in source.contents()]
-        found = joined(documents)
+        arrays = joined(documents)
         _check_top_k(np.concatenate([one.experts for one in documents]), source.top_k)
-        return found
+        return arrays
 
 
 def _document(place: str, response: Any, top_k: int) -> Document:

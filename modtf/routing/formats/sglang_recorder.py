@@ -135,7 +135,7 @@ def _tokens(passes: Sequence[_Pass]) -> Found:
     if not all(whole):
         warn("The dump does not say which request each token belongs to. There are no documents.")
     documents = [part for one in passes for part in (one.documents() if all(whole) else [one.document()])]
-    found = joined(documents, num_experts=num_experts)
+    arrays = joined(documents, num_experts=num_experts)
     if not all(whole):
-        del found["documents"]
-    return found
+        del arrays["documents"]
+    return arrays

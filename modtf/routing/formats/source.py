@@ -126,10 +126,10 @@ def by_number(path: Path) -> list[tuple[int, str]]:
 
 def _check_path(path: Path) -> None:
     try:
-        found = path.exists()
+        exists = path.exists()
     except (OSError, ValueError) as error:  # the path is too long, or has a null character
         raise ValueError(f"{str(path)[:99]!r} is not a path: {error}") from error
-    if not found:
+    if not exists:
         raise ValueError(f"{path} does not exist.")
     if not path.is_file() and not path.is_dir():
         raise ValueError(f"{path} is a pipe or a device; expected a file or a folder. Copy it into a file.")

@@ -62,11 +62,11 @@ class TransformerLens(Format):
 
 def _hooks(cache: Any) -> dict[int, dict[str, str]]:
     """Return a mapping block -> "indices" or "weights" -> key in the cache."""
-    found: dict[int, dict[str, str]] = {}
+    hooks: dict[int, dict[str, str]] = {}
     for key in cache.keys() if hasattr(cache, "keys") else ():
         if match := KEY.fullmatch(str(key)):
-            found.setdefault(int(match[1]), {})[match[2]] = key
-    return found
+            hooks.setdefault(int(match[1]), {})[match[2]] = key
+    return hooks
 
 
 def _stacked(place: str, cache: Any, hooks: dict[int, dict[str, str]], kind: str) -> NDArray[Any]:

@@ -55,7 +55,7 @@ def _documents(place: str, content: Any) -> list[Document]:
     ids = as_array(batch[IDS]) if IDS in batch else None
     if ids is not None and ids.shape != mask.shape:
         raise ValueError(f"{place} has {IDS} of shape {ids.shape}; expected {mask.shape}")
-    found = []
+    documents = []
     for number, keep in enumerate(mask):
         where = f"row {number} of {place}"
         kept = np.flatnonzero(keep)
@@ -68,5 +68,5 @@ def _documents(place: str, content: Any) -> list[Document]:
                 "where it is 0, and a last token at most"
             )
         if len(kept):
-            found.append(Document(where, experts, tokens=None if ids is None else ids[number, kept]))
-    return found
+            documents.append(Document(where, experts, tokens=None if ids is None else ids[number, kept]))
+    return documents

@@ -42,8 +42,8 @@ def _get(thing: Any, name: str, default: Any = None) -> Any:
 
 
 def _choices(response: Any) -> list[Any]:
-    found = _get(response, "choices") or _get(response, "outputs")
-    return list(found) if isinstance(found, list | tuple) else []
+    choices = _get(response, "choices") or _get(response, "outputs")
+    return list(choices) if isinstance(choices, list | tuple) else []
 
 
 def _documents(place: str, response: Any) -> Iterator[Document]:

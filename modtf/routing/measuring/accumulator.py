@@ -185,11 +185,11 @@ class ActivationAccumulator:
     def _in_pieces(self, ids: Ints) -> Ints | slice:
         """Return an order of tokens with contiguous documents; count documents that were seen before."""
         starts = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
-        found = set(ids[starts].tolist())
+        documents = set(ids[starts].tolist())
         goes_on = self._last[0] if self._last else -1
-        self.came_back += len(found & self._seen - {goes_on})
-        self._seen |= found
-        return slice(None) if len(found) == len(starts) else np.lexsort((ids, ids != goes_on))
+        self.came_back += len(documents & self._seen - {goes_on})
+        self._seen |= documents
+        return slice(None) if len(documents) == len(starts) else np.lexsort((ids, ids != goes_on))
 
     def _add(
         self, layers: Sequence[Layer], some: slice | Ints, first_token: int, labels: Ints,

@@ -77,18 +77,18 @@ def mismatch(
     labels: ArrayLike, documents: ArrayLike | None, num_tokens: int, num_modules: Sequence[int]
 ) -> str:
     """Return advice if the number of labels differs from the number of tokens; otherwise ""."""
-    given = np.shape(labels)[0] if dimensions(labels) == 1 else num_tokens
-    if given == num_tokens:
+    num_labels = np.shape(labels)[0] if dimensions(labels) == 1 else num_tokens
+    if num_labels == num_tokens:
         return ""
-    if given in num_modules:
+    if num_labels in num_modules:
         return "Activations are [tokens, modules] or [layers, tokens, modules]: transpose them."
     documents = None if documents is None else np.asarray(documents)
-    if documents is not None and given + len(np.unique(documents)) == num_tokens:
+    if documents is not None and num_labels + len(np.unique(documents)) == num_tokens:
         return (
             "One is missing for each document, as where labels belong to predictions of the next token: "
             "leave the last token of every document out of activations and documents too."
         )
-    if documents is not None and given == len(np.unique(documents)):
+    if documents is not None and num_labels == len(np.unique(documents)):
         return (
             "There is one for each document: number documents from 0 in the order of labels, or give "
             "labels[documents]."
@@ -190,6 +190,6 @@ class Numbers:
             self._named = named
         if not named:
             return check_labels(values, num_tokens, self.what, hint)
-        found, inverse = np.unique(array.astype(str), return_inverse=True)
-        numbers = np.array([self.names.setdefault(str(word), len(self.names)) for word in found], np.int64)
+        words, inverse = np.unique(array.astype(str), return_inverse=True)
+        numbers = np.array([self.names.setdefault(str(word), len(self.names)) for word in words], np.int64)
         return check_labels(numbers[inverse].reshape(array.shape), num_tokens, self.what, hint)

@@ -59,11 +59,13 @@ class Compared:
 
         Its keys are layer, run, against, by, measure, value, low, high, chance.
         """
-        found = [(by, name, one) for by, values in self.differences.items() for name, one in values.items()]
+        estimates = [
+            (by, name, one) for by, values in self.differences.items() for name, one in values.items()
+        ]
         return [
             {"layer": self.layer, "run": self.run, "against": self.against, "by": by, "measure": name,
              "value": one.value, "low": one.low, "high": one.high, "chance": one.chance}
-            for by, name, one in [*found, (BY[1], SHARED, self.shared)]
+            for by, name, one in [*estimates, (BY[1], SHARED, self.shared)]
         ]  # fmt: skip
 
 

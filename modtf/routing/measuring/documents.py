@@ -112,9 +112,9 @@ class Documents:
         took = sums[-1, :number].any(axis=1)
         some, which = sums[:, :number][:, took], label[:number][took]
         runs, total, squares = self.long or (np.zeros(0, np.int64), np.zeros(1), np.zeros(1))
-        found = np.bincount(which, minlength=self.num_labels)
-        found[: len(runs)] += runs
-        self.long = found, total + some.sum(axis=1), squares + (some**2).sum(axis=1)
+        counts = np.bincount(which, minlength=self.num_labels)
+        counts[: len(runs)] += runs
+        self.long = counts, total + some.sum(axis=1), squares + (some**2).sum(axis=1)
         self._correlate(some, np.zeros(len(which), np.int64))
         self.open = sums[:, number:], label[number:]
 
@@ -202,7 +202,7 @@ class Documents:
         """
         num_views, num_modules = self.total.shape
         shape = num_views, permutations, len(labels), num_modules
-        found = self._exchanged(labels, permutations, seed).reshape(shape)
+        sums = self._exchanged(labels, permutations, seed).reshape(shape)
         for view in range(num_views):
             generator = np.random.default_rng(seed)
             if self.whole is None:
@@ -211,16 +211,16 @@ class Documents:
                 covariance = (self.squares[view] - np.outer(total, total / num)) / max(num - 1, 1)
                 variance = np.outer(counts * (1 - counts / num), np.maximum(np.diag(covariance), 0.0))
                 mean = np.outer(counts, total) / num
-                found[view] += draw_from_limit(mean, variance, covariance, counts, permutations, generator)
+                sums[view] += draw_from_limit(mean, variance, covariance, counts, permutations, generator)
             mean, variance = self.mean[view][labels], self.variance[view][labels]
             if variance.any():
                 weights = variance.sum(axis=1)
-                found[view] += draw_from_limit(
+                sums[view] += draw_from_limit(
                     mean, variance, self.within[view], weights, permutations, generator
                 )
             else:
-                found[view] += mean
-        return found
+                sums[view] += mean
+        return sums
 
     def _exchanged(self, labels: Ints, permutations: int, seed: int) -> Array:
         """Return the sums of the kept units under permuted labels."""

@@ -57,7 +57,7 @@ def estimates(
     values = measure(sums.sum(axis=0, keepdims=True) / counts.sum(axis=0)[:, np.newaxis])
     intervals = jackknife(sums, counts, measure, confidence)
     chances = measure(by_chance) if len(by_chance) else dict.fromkeys(values, np.zeros(0))
-    found = {}
+    by_measure = {}
     for name, (value,) in values.items():
         chance = chances[name]
         centre, half = intervals[name]
@@ -65,15 +65,15 @@ def estimates(
         if not MEASURES[name].needs_labels:
             chance = chance[:0]  # permuted labels do not change the value
         # The centre is the value minus its bias. If the bias is large, widen the interval to hold the value.
-        found[name] = Estimate(
+        by_measure[name] = Estimate(
             float(value),
             float(np.clip(min(centre - half, value), low, high)),
             float(np.clip(max(centre + half, value), low, high)),
             *mean_and_range(chance).tolist(),
         )
         if name == INVERSE:
-            found[ADJUSTED] = _adjusted(float(value), half, chance)
-    return found
+            by_measure[ADJUSTED] = _adjusted(float(value), half, chance)
+    return by_measure
 
 
 def _adjusted(value: float, half: float, chance: Array) -> Estimate:

@@ -100,14 +100,14 @@ def measure_factors(
         others = _joint(*[other for other in columns if other is not column])
         pairs = (column, nothing, within), (others, nothing, alone), (column, others, within)
         asked.append([_Question(*pair, permutations, generator) for pair in pairs])
-    found = []
+    results = []
     for place in progress(measured_layers(layers, some)):
         layer = layers[place]
         sent = choices_of(layer, some)
         for name, questions in zip(factors, asked, strict=True):
             told, by_others, share = (_told(sent, question) for question in questions)
-            found.append(Factor(place, name, *told.tolist(), *((1.0 - by_others[0]) * share).tolist()))
-    return found
+            results.append(Factor(place, name, *told.tolist(), *((1.0 - by_others[0]) * share).tolist()))
+    return results
 
 
 class _Question:
@@ -170,7 +170,7 @@ def _surprise(counts: Ints) -> float:
 
 def _joint(*columns: Ints) -> Ints:
     """Return one number, from 0, for each combination that occurs."""
-    found = columns[0]
+    joint = columns[0]
     for column in columns[1:]:
-        found = np.unique(found, return_inverse=True)[1] * (column.max() + 1) + column
-    return np.asarray(np.unique(found, return_inverse=True)[1], np.int64)
+        joint = np.unique(joint, return_inverse=True)[1] * (column.max() + 1) + column
+    return np.asarray(np.unique(joint, return_inverse=True)[1], np.int64)

@@ -32,8 +32,8 @@ class Tokens:
         if self.modules is None:
             return sum_rows(weights, cell, num_cells)
         place = cell[:, np.newaxis] * self.num_modules + self.modules
-        found = np.bincount(place.ravel(), weights.ravel(), num_cells * self.num_modules)
-        return np.asarray(found, np.float64).reshape(num_cells, self.num_modules)
+        sums = np.bincount(place.ravel(), weights.ravel(), num_cells * self.num_modules)
+        return np.asarray(sums, np.float64).reshape(num_cells, self.num_modules)
 
 
 @dataclass(frozen=True)

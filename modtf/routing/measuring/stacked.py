@@ -100,14 +100,14 @@ def _adaptation(stack: Stack) -> Array:
     number, num_modules = stack.A.shape[1:]
     draws = rule_distributions(number)
     ranked = np.sort(draws, axis=1)
-    found = []
+    values = []
     for start in range(0, len(stack.A), BLOCK):
         use = np.sort(draws @ stack.A[start : start + BLOCK], axis=2)  # ascending, like `ranked`
         both = min(number, num_modules)
         apart = np.abs(use[..., -both:] - ranked[:, -both:]).sum(axis=2)
         rest = use[..., :-both].sum(axis=2) + ranked[:, :-both].sum(axis=1)
-        found.append((apart + rest).mean(axis=1))
-    return np.clip(np.concatenate(found), 0.0, 2.0)
+        values.append((apart + rest).mean(axis=1))
+    return np.clip(np.concatenate(values), 0.0, 2.0)
 
 
 def _load_variation(stack: Stack) -> Array:

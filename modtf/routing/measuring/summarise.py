@@ -82,8 +82,8 @@ def measure_layer(
         # Units differ in length, so permuting changes label frequencies. Normalising the rows undoes that.
         chance /= np.maximum(chance.sum(axis=2, keepdims=True), TINY)
         measure = measuring(A, probs, options.groups)
-        found = estimates(measure, per_group, counts, chance, options.confidence)
-        views.append(_view(name, A, probs, labels, found, chance, too_few))
+        measured = estimates(measure, per_group, counts, chance, options.confidence)
+        views.append(_view(name, A, probs, labels, measured, chance, too_few))
     few_documents = labels[documents.counts[labels] == 1] if not documents.num_several else labels[:0]
     notes = (*options.warnings, *_warnings(tokens, too_few, labels, counts, few_documents))
     return LayerMeasures(
@@ -99,8 +99,8 @@ def measure_matrix(
     num_rules, num_modules = A.shape
     labels = np.arange(num_rules)
     probs = _label_probs(label_probs, np.ones(num_rules, np.int64), labels, labels)
-    found = measuring(A, probs, groups)(A[np.newaxis])
-    values = {name: Estimate(float(value)) for name, (value,) in found.items()}
+    measured = measuring(A, probs, groups)(A[np.newaxis])
+    values = {name: Estimate(float(value)) for name, (value,) in measured.items()}
     nothing = np.zeros((0, num_rules, num_modules))
     view = _view(BY[0], A, probs, labels, values, nothing, np.zeros(num_modules, bool))
     note = "An activation matrix alone: no intervals, no chance level, no hard assignment, no token counts."
@@ -183,14 +183,14 @@ def _label_probs(label_probs: ArrayLike | None, counts: Ints, labels: Ints, seen
                 f"label_probs={label_probs!r}; expected 'uniform', None (as observed) or numbers."
             )
         return check_rule_probs(None, len(counts))
-    given = as_numbers(label_probs, "label_probs")
-    if np.size(given) != len(seen):
+    numbers = as_numbers(label_probs, "label_probs")
+    if np.size(numbers) != len(seen):
         raise ValueError(
-            f"label_probs has {np.size(given)} entries; expected one for each of {len(seen)} labels that "
+            f"label_probs has {np.size(numbers)} entries; expected one for each of {len(seen)} labels that "
             "occur."
         )
-    found = check_rule_probs(given, len(seen))[seen.searchsorted(labels)]
-    return np.asarray(found / found.sum())
+    probs = check_rule_probs(numbers, len(seen))[seen.searchsorted(labels)]
+    return np.asarray(probs / probs.sum())
 
 
 def _shares(A: Array, probs: Array) -> Array:
@@ -211,7 +211,7 @@ def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints, alone: I
     by_module, by_label = f"{len(tokens)} modules", f"{len(labels)} labels"
     enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(tokens)
     alone = alone[: len(alone) * (len(labels) > 1)]  # with a single label there is no other to compare
-    for found, among, words in (
+    for modules, among, words in (
         (np.flatnonzero(too_few), by_module, f"have fewer than {enough} tokens ({TOKENS_PER_LABEL} for each "
          f"of {by_label}): what they specialise in cannot be judged."),
         (labels[counts.sum(axis=0) < frequent], by_label, f"have fewer than {frequent} tokens "
@@ -221,6 +221,6 @@ def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints, alone: I
         (alone, by_label, "are in one document alone: what is theirs and what is the document's cannot be "
          "told apart."),
     ):  # fmt: skip
-        if found.size:
-            shown = ", ".join(map(str, found[:10])) + (", ..." if found.size > 10 else ".")
-            yield f"{found.size} of {among} {words} They are {shown}"
+        if modules.size:
+            shown = ", ".join(map(str, modules[:10])) + (", ..." if modules.size > 10 else ".")
+            yield f"{modules.size} of {among} {words} They are {shown}"

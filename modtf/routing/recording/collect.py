@@ -70,8 +70,8 @@ def collect(
     with ExitStack() as stack:
         stack.callback(recorder.close)
         with recorder, evaluating(model), torch.inference_mode():
-            for number, given in enumerate(batches):
-                batch = given if isinstance(given, Mapping) else {IDS: given}
+            for number, batch_inputs in enumerate(batches):
+                batch = batch_inputs if isinstance(batch_inputs, Mapping) else {IDS: batch_inputs}
                 args, inputs = _inputs(model, recorder, batch, number)
                 recorder.next(_labels_of(batch, labels), batch.get("documents"))
                 output = model(*args, **inputs)

@@ -142,13 +142,13 @@ class Recorder:
         others = streams[name]
         with scratch_folder(self._scratch) as folder:
             self._arrays[name].save(Path(folder), {})
-            found = {path.stem: np.load(path, mmap_mode="r") for path in Path(folder).glob("*.npy")}
+            arrays = {path.stem: np.load(path, mmap_mode="r") for path in Path(folder).glob("*.npy")}
             return measure_activations(
-                experts=found["experts"],
-                weights=found["weights"],
+                experts=arrays["experts"],
+                weights=arrays["weights"],
                 num_experts=int(others["num_experts"]),
-                labels=_labels(labels, found, others),
-                documents=found["documents"],
+                labels=_labels(labels, arrays, others),
+                documents=arrays["documents"],
                 **options,
             )
 
@@ -163,7 +163,7 @@ def as_arrays(layers: Sequence[RoutedLayer], runs: Runs, keep: NDArray[np.bool_]
         for which, kind in ((0, torch.int32), (1, torch.float32))
     )
     experts = np.where(weights == 0, np.int32(-1), experts)  # weight 0 means that the expert does not run
-    found, start = {}, 0
+    arrays, start = {}, 0
     for (layer, run), (chosen, _) in runs.items():
         part = slice(start, start + chosen.numel())
         start = part.stop
@@ -174,8 +174,8 @@ def as_arrays(layers: Sequence[RoutedLayer], runs: Runs, keep: NDArray[np.bool_]
                 f"{layers[layer].name} chose expert {ids.max()}, but has {size}: these are no "
                 "experts. Name other modules: routers='PATTERN'."
             )
-        found[layer, run] = ids, weights[part].reshape(chosen.shape)[keep]
-    return found
+        arrays[layer, run] = ids, weights[part].reshape(chosen.shape)[keep]
+    return arrays
 
 
 def layer_names(layers: Sequence[RoutedLayer], runs: Iterable[tuple[int, int]]) -> list[str]:
@@ -185,18 +185,18 @@ def layer_names(layers: Sequence[RoutedLayer], runs: Iterable[tuple[int, int]]) 
     return [layers[layer].name + f" run {run + 1}" * (layer in several) for layer, run in runs]
 
 
-def _labels(labels: Any, found: Mapping[str, NDArray[Any]], others: Mapping[str, NDArray[Any]]) -> Any:
+def _labels(labels: Any, arrays: Mapping[str, NDArray[Any]], others: Mapping[str, NDArray[Any]]) -> Any:
     """Return one label per token."""
     if labels is None:
-        recorded = found.get("labels")
+        recorded = arrays.get("labels")
         return (
             others["label_names"][recorded] if recorded is not None and "label_names" in others else recorded
         )
     if isinstance(labels, str):
         if labels not in ("tokens", "positions"):
             raise ValueError(f"labels={labels!r}: expected an array, 'tokens' or 'positions'.")
-        return found[labels]
-    array, documents = np.asarray(labels), found["documents"]
+        return arrays[labels]
+    array, documents = np.asarray(labels), arrays["documents"]
     number = int(documents.max()) + 1
     if array.shape not in ((number,), documents.shape):
         raise ValueError(

@@ -71,9 +71,9 @@ class Rows:
         numbers = self._labels(labels, keep, goes_on)
         return keep, values if numbers is None else {**values, "labels": numbers}
 
-    def _documents(self, given: Any, keep: NDArray[np.bool_], goes_on: bool) -> Ints:
-        if given is not None:
-            spread = per_token(given, keep, f"documents{self.what}")
+    def _documents(self, values: Any, keep: NDArray[np.bool_], goes_on: bool) -> Ints:
+        if values is not None:
+            spread = per_token(values, keep, f"documents{self.what}")
             numbers = self.documents.of(spread.ravel(), spread.size).reshape(keep.shape)
             self.num_documents = max(self.num_documents, int(numbers.max(initial=-1)) + 1)
             self._row["document"] = numbers[:, -1]
@@ -85,18 +85,18 @@ class Rows:
             numbers = np.broadcast_to(self._row["document"][:, np.newaxis], keep.shape)
         return numbers[keep].astype(np.int64)
 
-    def _labels(self, given: Any, keep: NDArray[np.bool_], goes_on: bool) -> Ints | None:
-        if given is None and goes_on and "label" in self._row:
-            given = self._row["label"]
-        if (given is not None) != (self._labelled if self._labelled is not None else given is not None):
+    def _labels(self, values: Any, keep: NDArray[np.bool_], goes_on: bool) -> Ints | None:
+        if values is None and goes_on and "label" in self._row:
+            values = self._row["label"]
+        if (values is not None) != (self._labelled if self._labelled is not None else values is not None):
             raise ValueError(
                 "Some forward passes have labels and some have none. Call recorder.next(labels=...) before "
                 "each, with labels [B], one a row, where a cache continues it."
             )
-        self._labelled = given is not None
-        if given is None:
+        self._labelled = values is not None
+        if values is None:
             return None
-        array = as_array(given)
+        array = as_array(values)
         if array.ndim == 1:
             self._row["label"] = array
         return self.labels.of(per_token(array, keep, f"labels{self.what}")[keep], int(keep.sum()))

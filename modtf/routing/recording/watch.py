@@ -129,8 +129,8 @@ class Watcher:
         parts = self.layers[number].parts
         images = None if parts is None else self._images.get(id(parts[0]))
         if parts is not None and images is not None:
-            mine = images.reshape(-1).bool() == parts[1]
-            experts, weights = _spread(experts, mine, -1), _spread(weights, mine, 0)
+            of_part = images.reshape(-1).bool() == parts[1]
+            experts, weights = _spread(experts, of_part, -1), _spread(weights, of_part, 0)
         self._runs.setdefault(number, []).append((experts.detach(), weights.detach()))
 
     def _split(self, block: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -168,15 +168,15 @@ class Watcher:
         for path in _above(layer.path):
             own, decoder = self._given.get(path, (None, None))
             takes_both = path in self.signatures and DECODER_IDS in self.signatures[path].parameters
-            found = decoder if takes_both and layer.side == "decoder" else own
-            if found is not None:
-                return found
+            stream = decoder if takes_both and layer.side == "decoder" else own
+            if stream is not None:
+                return stream
         return None
 
     def _keep(self, tokens: _Tokens) -> NDArray[np.bool_]:
         """Return which tokens count, `[B, N]`, by the mask of this module or of one that encloses it."""
-        given = [one for both in self._given.values() for one in both if one is not None]
-        masks = [one.mask for one in given if one.mask is not None and self._same(one.ids, tokens.ids)]
+        tensors = [one for both in self._given.values() for one in both if one is not None]
+        masks = [one.mask for one in tensors if one.mask is not None and self._same(one.ids, tokens.ids)]
         masks.sort(key=lambda mask: getattr(mask, "ndim", 9))  # [B, N] masks come first
         for mask in masks:
             kept = _kept(mask, tokens)
@@ -245,8 +245,8 @@ def _kept(mask: Any, tokens: _Tokens) -> Any:
     return None
 
 
-def _spread(values: Any, mine: Any, rest: int) -> Any:
+def _spread(values: Any, of_part: Any, rest: int) -> Any:
     """Return `[T, k]` with `values` for the tokens in `mine`, and `rest` for the others."""
-    whole = values.new_full((len(mine), values.shape[-1]), rest)
-    whole[mine] = values
+    whole = values.new_full((len(of_part), values.shape[-1]), rest)
+    whole[of_part] = values
     return whole

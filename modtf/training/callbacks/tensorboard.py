@@ -57,12 +57,12 @@ class TensorBoardWriter(keras.callbacks.Callback):
         self.writer.flush()
 
     def _write_evaluation(self) -> None:
-        found = self.evaluation.found[-1]
+        scores = self.evaluation.found[-1]
         with self.writer.as_default(self.evaluation.steps[-1]):
-            for (measure, *where), values in found.rows.items():
+            for (measure, *where), values in scores.rows.items():
                 if np.isfinite(values).all():
                     tf.summary.scalar(self._group(measure) + row_name(measure, *where), np.mean(values))
-            for place, activation in found.activation.items():
+            for place, activation in scores.activation.items():
                 maps = heat_maps(activation)
                 tf.summary.image(f"activation/{at_place('rules_by_modules', place)}", maps, SHOWN_MEMBERS)
                 # diverged members have no module use

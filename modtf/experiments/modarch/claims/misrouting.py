@@ -21,9 +21,9 @@ REDUCTION = "relative reduction of the loss or error"
 claim = partial(register_claim, figure="misrouting", router=GIVEN)
 
 
-def _run(found: Iterable[Evidence]) -> list[Evidence]:
+def _run(evidence: Iterable[Evidence]) -> list[Evidence]:
     """Return the evidence of what was run; if nothing was, all of it, so that it says what is missing."""
-    asked = list(found)
+    asked = list(evidence)
     return [piece for piece in asked if piece.num_tasks] or asked
 
 

@@ -52,15 +52,15 @@ def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
     Raises `ValueError` if it is not a card, or has another version or other tasks."""
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
-        said = card["version"], card["tasks"], card["modtf"]
+        versions = card["version"], card["tasks"], card["modtf"]
         rows_of(card, frozen, whose)
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is no scorecard ({error!r}); give the JSON that one wrote.") from error
-    if said[:2] != (frozen.version, frozen.hash):
+    if versions[:2] != (frozen.version, frozen.hash):
         raise ValueError(
-            f"{path} is of version {said[0]}, tasks {said[1]}; expected {frozen.version}, tasks "
+            f"{path} is of version {versions[0]}, tasks {versions[1]}; expected {frozen.version}, tasks "
             f"{frozen.hash}: other versions cannot be compared. Train its model with this modtf, or yours "
-            f"with modtf {said[2]}."
+            f"with modtf {versions[2]}."
         )
     return card
 

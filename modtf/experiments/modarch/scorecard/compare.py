@@ -44,10 +44,10 @@ def differences(study: Study, own: str) -> pd.DataFrame:
     return table[columns].sort_values(["kind", "score"], kind="stable")
 
 
-def in_brief(found: pd.DataFrame) -> pd.DataFrame:
+def in_brief(quantities: pd.DataFrame) -> pd.DataFrame:
     """Return the `differences` of a task type: a row for every variant, a column for every score."""
-    words = [f"{row.verdict} {row.gain:+.2g}" for row in found.itertuples()]
-    table = found.assign(words=words).pivot(index="variant", columns="score", values="words")
+    words = [f"{row.verdict} {row.gain:+.2g}" for row in quantities.itertuples()]
+    table = quantities.assign(words=words).pivot(index="variant", columns="score", values="words")
     return table.astype(object).fillna("").rename_axis(columns=None).reset_index()
 
 
@@ -63,15 +63,15 @@ def places(study: Study) -> pd.DataFrame:
     model, mlp = ["variant", "router", "model_options", "data_seed"], study.of_kind("mlp", "regression")
     aligned = mlp.results[mlp.results["measure"] == "alignment"][[*model, "value"]]
     losses = mlp.performance[np.isfinite(mlp.performance["value"])][[*model, "distribution", "value"]]
-    found = losses.merge(aligned.rename(columns={"value": "alignment"}), on=model)
+    aligned_losses = losses.merge(aligned.rename(columns={"value": "alignment"}), on=model)
     rows = []
-    for (where, task), part in found.groupby(["distribution", "data_seed"], observed=True):
+    for (where, task), part in aligned_losses.groupby(["distribution", "data_seed"], observed=True):
         oracle = part.loc[part["variant"] == ORACLE, "value"].item()
         part = part.assign(cost=np.log(part["value"]) - np.log(oracle))
-        given = part[part["router"] == GIVEN]
+        fixed = part[part["router"] == GIVEN]
         curves = {way: [(0.0, 0.0)] for way in WAYS.values()}
-        for said, cost in zip(given["model_options"].astype(str), given["cost"], strict=True):
-            _, amount, drawn = dose(said)
+        for options, cost in zip(fixed["model_options"].astype(str), fixed["cost"], strict=True):
+            _, amount, drawn = dose(options)
             curves[WAYS[drawn]].append((amount, cost))
         for variant, router, cost, at in part[["variant", "router", "cost", "alignment"]].to_numpy():
             quantities = {"alignment": at, "cost": cost}
@@ -87,21 +87,21 @@ def places(study: Study) -> pd.DataFrame:
     return table
 
 
-def in_short(study: Study, own: str, found: pd.DataFrame, placed: pd.DataFrame) -> list[str]:
+def in_short(study: Study, own: str, table: pd.DataFrame, placed: pd.DataFrame) -> list[str]:
     """Return the results of `differences` and `places` for your router, in sentences."""
     lines = []
-    for (kind, score), rows in found.groupby(["kind", "score"], observed=True):
+    for (kind, score), rows in table.groupby(["kind", "score"], observed=True):
         if score in LOSSES.values():
             number = rows["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
             counted = ", ".join(f"{word} than {number[word]}" for word in VERDICTS[:2])
             lines.append(f"{kind}, {score}: {counted}, undecided {number['undecided']} of {len(rows)} rows.")
     for where, rows in placed[placed["variant"] == own].groupby("distribution", observed=True):
-        said = {r.quantity: f"{r.mean:.2f} ({r.low:.2f} to {r.high:.2f})" for r in rows.itertuples()}
+        texts = {r.quantity: f"{r.mean:.2f} ({r.low:.2f} to {r.high:.2f})" for r in rows.itertuples()}
         lines.append(
-            f"MLP regression {where}: alignment {said['alignment']}; {said['cost']} times the oracle's "
-            f"loss. Fixed routing with this alignment costs {said['weighted']} times when weighted and "
-            f"{said['sampled']} times when sampled; your router costs {said['beyond weighted']} and "
-            f"{said['beyond sampled']} times as much as these."
+            f"MLP regression {where}: alignment {texts['alignment']}; {texts['cost']} times the oracle's "
+            f"loss. Fixed routing with this alignment costs {texts['weighted']} times when weighted and "
+            f"{texts['sampled']} times when sampled; your router costs {texts['beyond weighted']} and "
+            f"{texts['beyond sampled']} times as much as these."
         )
     tasks = study.results["data_seed"].nunique()
     models = len(study.results.drop_duplicates(["arch", "variant", "data_seed"]))

@@ -63,10 +63,10 @@ def write_page(study: Study, own: str, out: Path, warnings: Sequence[str] = ()) 
         numbers = page.Table(pd.DataFrame(body, columns=header))
         tables.append(Section(f"{name}: differences", [PAIRED], content=[page.Table(brief, DIFFERENCES)]))
         tables.append(Section(f"{name}: all rows", [table_note(part.results)], content=[numbers]))
-    given = shown(draw_places(places, own), out, DIFFERENCES)
+    fixed = shown(draw_places(places, own), out, DIFFERENCES)
     sections = [
         Section("What was found", (), warnings, rows, short),
-        Section("Compared with fixed routing", [PLACES], content=[given]),
+        Section("Compared with fixed routing", [PLACES], content=[fixed]),
         *tables,
         measures_section(["collapse", "specialisation"]),
         glossary_section("task", "variant", "CI", "in distribution", "out of distribution", "alignment"),

@@ -54,10 +54,10 @@ RATES: dict[str, dict[str, float]] = {
 
 def routers() -> dict[str, Grid]:
     """Return perfect, uniform and random routing, then every `balanced` router of `factors`, by its name."""
-    found = {name: grid(variant="clamped") * dose(*which) for name, which in GIVEN.items()}
+    axes = {name: grid(variant="clamped") * dose(*which) for name, which in GIVEN.items()}
     for (k, balance), (_, options) in TUNED.items():
-        found[CHOICES[k] + BALANCES[balance]] = shared_by(k, balance) * grid(**options)
-    return found
+        axes[CHOICES[k] + BALANCES[balance]] = shared_by(k, balance) * grid(**options)
+    return axes
 
 
 def under_cosine(setting: str, learning_rate: float, **changes: int) -> Grid:
