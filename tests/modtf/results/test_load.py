@@ -144,12 +144,13 @@ def test_activations_of_a_place(tmp_path, monkeypatch):
     folder, leaf = one_cell(tmp_path), np.full([2, 3, 4], 0.25)
     same = {"last": {"leaf": leaf}, "best": {"leaf": leaf}, "history": {"leaf": leaf[None]}}
     write_activations(folder, **same, steps=[9], data_seeds=[0, 0], seeds=[0, 1])
+    write_manifest(folder)
     (found,) = load_activations(tmp_path, "leaf")
     assert (found.place, found.rule_names, found.at("best").shape) == ("leaf", ("a", "b", "c"), (2, 3, 4))
     assert load_activations(tmp_path, "root") == load_activations(tmp_path) == []
     places["leaf"] = Place("leaf", 5)
-    with pytest.warns(UserWarning, match=r"last has shape \(2, 3, 4\); expected \(2, 5, 4\)"):
-        assert load_activations(tmp_path, "leaf") == []
+    with pytest.raises(ValueError, match=r"last has shape \(2, 3, 4\); expected \(2, 5, 4\)"):
+        load_activations(tmp_path, "leaf")
 
 
 def test_folders_that_hold_nothing_are_refused(tmp_path):
