@@ -74,7 +74,7 @@ class StreamPlan:
         purposes = [(split, *length, f) for f in STEP_FIELDS] + [(split, f) for f in INDEX_FIELDS]
         keys = [[random_key(*member, *purpose) for purpose in purposes] for member in population.members]
         all_options = {**(options or {}), **({} if scale == 1.0 else {"scale": float(scale)})}
-        _check_options(data, family.name, all_options)
+        _check_stream_options(data, family.name, all_options)
         numbers = data.num_uniforms(num_tokens)
         if type(data).examples is not RuleData.examples:
             numbers = max(numbers, *map(math.prod, task.example_shapes(num_tokens).values()))
@@ -135,7 +135,7 @@ def _num_tokens(task: Task, seq_len: int | None) -> int:
     return check_integer("seq_len", num_tokens, family.min_tokens)
 
 
-def _check_options(data: RuleData, family: str, options: Mapping[str, Any]) -> None:
+def _check_stream_options(data: RuleData, family: str, options: Mapping[str, Any]) -> None:
     """Raise `ValueError` for options that `RuleData.examples` does not have."""
     try:
         inspect.signature(data.examples).bind(None, None, None, **options)

@@ -26,7 +26,7 @@ def variant_label(variant: str, model_options: str = "") -> str:
     return f"{variant} ({options})" if options else variant
 
 
-def at_place(text: str, place: str) -> str:
+def place_label(text: str, place: str) -> str:
     """Return a measure or a task type at one of several routed layers: "alignment, encoder"."""
     return f"{text}, {place}" if place else text
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.intervals import LEVEL, summarise
-from modtf.analysis.labels import CHECKPOINT_WORDS, RANDOM, at_place, kind_label, with_variants
+from modtf.analysis.labels import CHECKPOINT_WORDS, RANDOM, kind_label, place_label, with_variants
 from modtf.analysis.rows import (
     IN,
     OUT,
@@ -74,7 +74,7 @@ def _random_rows(frame: pd.DataFrame, columns: Sequence[str]) -> list[list[str]]
     rows = []
     for number in numbers or [0]:
         some = shown[shown["num_modules"] == number]
-        names = [at_place(*pair) for pair in zip(some["measure"], some["place"], strict=True)]
+        names = [place_label(*pair) for pair in zip(some["measure"], some["place"], strict=True)]
         values = dict(zip(names, some["value"], strict=True))
         name = f"{RANDOM} ({number} modules)" if len(numbers) > 1 else RANDOM
         rows.append([name, *(f"{values[c]:.3f}" if c in values else "" for c in columns), "", ""])
@@ -149,7 +149,7 @@ def _measured(frame: pd.DataFrame) -> pd.DataFrame:
     order = {measure.name: place for place, measure in enumerate(activation_measures())}
     rows = frame[frame["measure"].isin(list(order))]
     rows = rows.assign(place=rows["place"].astype(str), order=rows["measure"].astype(str).map(order))
-    columns = [at_place(*names) for names in zip(rows["measure"], rows["place"], strict=True)]
+    columns = [place_label(*names) for names in zip(rows["measure"], rows["place"], strict=True)]
     return rows.assign(column=columns).sort_values(["order", "place"], kind="stable")
 
 

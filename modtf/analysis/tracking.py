@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT
-from modtf.analysis.labels import at_place, categorise, with_kinds
+from modtf.analysis.labels import categorise, place_label, with_kinds
 from modtf.analysis.text import plural, text_table
 from modtf.metrics import GROUPS, MEASURES, activation_measures
 from modtf.results import KIND
@@ -114,7 +114,7 @@ def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
         return pd.DataFrame(columns=COLUMNS)
     models = with_kinds(models)
     if "place" in models and any(models["place"]):  # judge each routed layer on its own
-        models["kind"] = categorise(models, ["kind", "place"], at_place)
+        models["kind"] = categorise(models, ["kind", "place"], place_label)
     table = pd.DataFrame([row for name in names for row in _of_measure(models, name, level)])
     for name, order in zip(COLUMNS[:3], (names, models["kind"].cat.categories, OVER), strict=True):
         table[name] = pd.Categorical(table[name], list(order))

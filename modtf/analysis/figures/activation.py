@@ -9,7 +9,7 @@ import pandas as pd
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.matrices import as_table, heat_maps
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.labels import at_place, kind_label
+from modtf.analysis.labels import kind_label, place_label
 from modtf.analysis.trained import TrainedModels
 from modtf.metrics import best_permutation
 from modtf.results import Activations
@@ -33,7 +33,7 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
         models.sort(key=lambda model: (model[1].cell["num_rules"], study.variants.index(model[0])))
         if models:
             any_drawn = True
-            yield at_place(kind_label(*kind), place), models
+            yield place_label(kind_label(*kind), place), models
     if not any_drawn:
         asked = {"width": choice.width, "task": choice.data_seed, "seed": choice.seed}
         words = [f"{name} {value}" for name, value in asked.items() if value is not None]

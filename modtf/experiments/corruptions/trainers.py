@@ -70,7 +70,7 @@ CHOICES = {
 LIMITS = {"strength": math.inf, "longer": math.inf, "search": 1.0, "id_rate": 1.0}  # upper; the lower is 0
 
 
-def check_options(**options: Any) -> None:
+def check_trainer_options(**options: Any) -> None:
     """Raise `ValueError` if an option of one of the trainers is out of range."""
     for name, value in options.items():
         if name in CHOICES:
@@ -101,7 +101,7 @@ def _train(
     )
 
 
-@checked_by(check_options)
+@checked_by(check_trainer_options)
 def erm(context: TrainerContext, noise: str = "stored", longer: float = 1.0) -> None:
     """Train plainly: cross-entropy on images, each under its own random corruption.
 
@@ -115,7 +115,7 @@ def erm(context: TrainerContext, noise: str = "stored", longer: float = 1.0) -> 
     _train(context, "erm", context.model, views, losses, max(1, steps))
 
 
-@checked_by(check_options)
+@checked_by(check_trainer_options)
 def contrastive(
     context: TrainerContext,
     strength: float = 0.1,
@@ -143,7 +143,7 @@ def _losses(strength: float, denominator: str) -> list[keras.losses.Loss]:
     return [SettingLoss("categorical"), *contrast]
 
 
-@checked_by(check_options)
+@checked_by(check_trainer_options)
 def modular(
     context: TrainerContext,
     strength: float = 1.0,
