@@ -13,6 +13,8 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -62,8 +64,7 @@ class Claim:
     draws: int = 200
 
 
-@dataclass(frozen=True)
-class Chance:
+class Chance(NamedTuple):
     """The mean and the 95% band of simulated routers."""
 
     mean: float
@@ -124,8 +125,8 @@ CLAIMS = {
     "gptoss_prefetch": Claim("chrishayuk/chuk-mlx", "predicted experts that are used", 0.529,
                              partial(prefetched, prompts=PROMPTS, any_of=False, spread=1.25),
                              missing="a prediction from the loads of experts alone"),
-    "gptoss_cold": Claim("chrishayuk/chuk-mlx", "experts that fewer than 1% of 110 tokens activate", 0.129,
-                         partial(rarely_used, experts=32, k=4, tokens=110, below=0.01, layers=24)),
+    "gptoss_cold": Claim("chrishayuk/chuk-mlx", "experts that fewer than 1% of 102 tokens activate", 0.129,
+                         partial(rarely_used, experts=32, k=4, tokens=102, below=0.01, layers=24)),
     "gptoss_kept": Claim("chrishayuk/chuk-mlx", "experts shared with the token before, generation", 0.4588,
                          partial(kept, experts=32, k=4, spread=1.25)),
     "hebrew_mean": Claim("sarelWeinberger/qwen-hebrew-finetuning", "overlap of Hebrew and English, 11 layers",
@@ -195,8 +196,7 @@ def table(names: Sequence[str]) -> pd.DataFrame:
 def markdown(found: pd.DataFrame) -> str:
     """Return the table of the page."""
     shown = found.assign(
-        claimed=found.claimed.map("{:.3f}".format),
-        corrected=found.corrected.map("{:.3f}".format),
+        **{name: found[name].map("{:.3f}".format) for name in ("claimed", "corrected")},
         chance=[f"{row.chance:.3f} ({row.low:.3f} to {row.high:.3f})" for row in found.itertuples()],
     ).drop(columns=["low", "high"])
     return markdown_table(list(shown), shown.to_numpy().tolist(), left=3)
@@ -215,9 +215,7 @@ def draw(found: pd.DataFrame, path: str) -> None:
         axes.plot([row.corrected, row.claimed], [place, place], color=colour, linewidth=0.8)
         axes.plot(row.claimed, place, "o", color=colour, markerfacecolor="white")
         axes.plot(row.corrected, place, "o", color=colour)
-    axes.set_yticks(
-        range(len(found)), [f"{row.claim}  {row.source}" for row in found.itertuples()], fontsize=8
-    )
+    axes.set_yticks(range(len(found)), found.claim + "  " + found.source, fontsize=8)
     axes.axvline(0, color="0.6", linewidth=0.8)
     axes.invert_yaxis()
     axes.set_xlabel("share; open: claimed, filled: corrected (0 is chance), grey: routers that know nothing")
@@ -239,6 +237,8 @@ def main() -> None:
     names = [name for name in options.claim.split(",") if name] or list(CLAIMS)
     if unknown := sorted(set(names) - set(CLAIMS)):
         parser.error(f"--claim={','.join(unknown)}: expected names among {', '.join(CLAIMS)}.")
+    if options.image and not Path(options.image).parent.is_dir():
+        parser.error(f"--image={options.image}: the folder does not exist.")
     found = table(names)
     print(found.to_csv(index=False).rstrip() if options.format == "csv" else markdown(found))
     if options.image:

@@ -112,7 +112,7 @@ def refused(module: ModuleType, flags: list[str], message: str, capsys, monkeypa
 
 
 def test_public_measures_know_what_a_router_knows() -> None:
-    """Eight prompts of two domains: experts follow the domain, or the document, or nothing."""
+    """Eight prompts of two domains: experts follow the domain, or nothing."""
     random = np.random.default_rng(0)
     labels, documents = np.arange(8) % 2, np.repeat(np.arange(8), 40)
     by_domain = np.stack([8 * labels[documents] + offset for offset in range(8)], axis=1)[np.newaxis]
@@ -121,10 +121,11 @@ def test_public_measures_know_what_a_router_knows() -> None:
     assert found["accuracy of the nearest domain of a prompt"] == 1
     assert found["overlap of the experts that domains use"] == 0
     assert found["experts that one domain alone uses: second domain"] == 8
-    assert routing_public.locality(by_domain, documents)["segment routing best performance"] == 1
-    order = routing_public.shuffled(random, documents, within=True)
-    assert (documents[order] == documents).all()
-    blind = routing_chance.choose(random, len(documents), 256, 8)[np.newaxis]
-    near = routing_public.locality(blind, documents)
-    assert near["experts shared with the token before"] == pytest.approx(8 / 256, abs=0.02)
-    assert near["segment routing best performance"] == pytest.approx(best_f1(8 / 256, 16), abs=0.03)
+    weights = np.full(by_domain.shape, 1 / 8)
+    arrays = {"experts": by_domain, "weights": weights, "num_experts": 256, "documents": documents}
+    assert routing_public.locality(arrays)["segment_routing_best_performance_16"] == 1
+    assert routing_public.locality(routing_public.shuffled(random, arrays))["first_choice_repeated"] < 0.65
+    blind = arrays | {"experts": routing_chance.choose(random, len(documents), 256, 8)[np.newaxis]}
+    near = routing_public.locality(blind)
+    assert near["first_choice_repeated"] < 0.03
+    assert near["segment_routing_best_performance_16"] == pytest.approx(best_f1(8 / 256, 16), abs=0.03)
