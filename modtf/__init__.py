@@ -40,6 +40,7 @@ with epy.lazy_api_imports(globals()):
     from modtf.routing import write_routing_report as write_routing_report
     from modtf.routing.analyses.registry import register_analysis as register_analysis
     from modtf.routing.analyses.run import analyse_routing as analyse_routing
+    from modtf.routing.analyses.similarity import expert_similarity as expert_similarity
     from modtf.routing.measuring import measure_activations as measure_activations
     from modtf.routing.recording.collect import collect as collect
     from modtf.routing.recording.record import record as record

@@ -2,7 +2,9 @@
 
 import json
 import struct
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,22 +32,26 @@ class Safetensors(Format):
 
     @classmethod
     def read(cls, source: Source) -> Found:
-        path = source.one_file(cls.ending)
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            start = file.read(LENGTH)
-            length = struct.unpack("<Q", start)[0] if len(start) == LENGTH else size
-            if LENGTH + length > size:
-                raise ValueError(f"its {size} bytes are fewer than its header needs")
-            header = json.loads(file.read(length))
-        if not isinstance(header, dict):
-            raise ValueError(f"its header is a {type(header).__name__}; expected the arrays by name")
-        arrays: Found = {}
-        for name, one in header.items():
-            if name != "__metadata__":
-                dtype, shape, begin = _entry(name, one, size - LENGTH - length)
-                arrays[name] = partial(_array, path, dtype, shape, LENGTH + length + begin)
-        return arrays
+        return {name: read for name, (_, read) in tensors_of(source.one_file(cls.ending)).items()}
+
+
+def tensors_of(path: Path) -> dict[str, tuple[tuple[int, ...], Callable[[], NDArray[Any]]]]:
+    """Return the shape of each array of a file, and a function that maps it into memory."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(LENGTH)
+        length = struct.unpack("<Q", start)[0] if len(start) == LENGTH else size
+        if LENGTH + length > size:
+            raise ValueError(f"its {size} bytes are fewer than its header needs")
+        header = json.loads(file.read(length))
+    if not isinstance(header, dict):
+        raise ValueError(f"its header is a {type(header).__name__}; expected the arrays by name")
+    arrays: dict[str, tuple[tuple[int, ...], Callable[[], NDArray[Any]]]] = {}
+    for name, one in header.items():
+        if name != "__metadata__":
+            dtype, shape, begin = _entry(name, one, size - LENGTH - length)
+            arrays[name] = shape, partial(_array, path, dtype, shape, LENGTH + length + begin)
+    return arrays
 
 
 def _entry(name: str, one: Any, size: int) -> tuple[np.dtype[Any], tuple[int, ...], int]:

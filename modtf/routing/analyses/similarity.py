@@ -1,0 +1,123 @@
+"""Expert similarity: how alike the weights of a layer's experts are."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from modtf.checks import check_integer
+from modtf.metrics.distributions import Array
+from modtf.routing.analyses.chance import rows_of
+from modtf.routing.analyses.registry import FEWEST, Analysed
+from modtf.routing.analyses.sentences import above_text, spread_of
+from modtf.routing.analyses.weights import down_projections, matrices
+from modtf.routing.drawing import draw_measures
+from modtf.routing.measuring.summarise import Progress
+from modtf.routing.names import Names
+
+MEASURES = COSINE, CKA = ("cosine", "linear_cka")
+ROWS = 512
+RANDOM = 12  # random matrices, whose 66 pairs give the mean and spread by chance
+PAIRS = 3  # most similar pairs of a layer that are listed
+
+
+def expert_similarity(model: Any, *, rows: int = ROWS, seed: int = 0, progress: Progress = iter) -> Analysed:
+    """Compare the down-projections of each layer's experts, pair by pair.
+
+    Two measures: the cosine of the weights as vectors, and linear centred kernel alignment (CKA) of the
+    matrices, with outputs as examples and inner neurons as features. The cosine needs neurons in the same
+    order, as in experts that were copied from one dense layer. CKA does not depend on their order. CKA of
+    random matrices is far above 0 and depends on their shape, so chance is the value for random normal
+    matrices of the same shape: with n rows and p columns about 1 / (1 + n / p).
+
+    Args:
+        model: a PyTorch model, or the path of a .safetensors file or of a folder of these.
+        rows: random rows (outputs) of each matrix that are used, the same for all experts.
+        seed: the seed of the rows and of the random matrices.
+        progress: wraps the layers while they are compared, for example `tqdm`.
+
+    Returns:
+        A table with the mean over all pairs of each layer (item ""), the largest value (item "largest"), and
+        the most similar pairs (items "i+j"); a picture and sentences.
+
+    Raises:
+        ValueError: if no experts are found, or an argument is invalid.
+
+    Example:
+        >>> found = modtf.expert_similarity("OLMoE-1B-7B")  # doctest: +SKIP
+        >>> found.table.to_csv("similarity.csv")  # doctest: +SKIP
+
+    Source of CKA: Kornblith, Norouzi, Lee and Hinton (2019), 'Similarity of Neural Network Representations
+    Revisited', arXiv:1905.00414.
+    """
+    check_integer("rows", rows, 2)
+    check_integer("seed", seed, 0)
+    layers = down_projections(model)
+    table: list[dict[str, Any]] = []
+    shapes: dict[tuple[int, ...], dict[str, tuple[float, float]]] = {}
+    for number, layer in enumerate(progress(layers)):
+        pairs, shape = similarities(list(matrices(layer, rows, seed)))
+        if shape not in shapes:
+            generator = np.random.default_rng(seed)
+            drawn = [generator.standard_normal(shape, np.float32) for _ in range(RANDOM)]
+            by_chance = {name: values[above(RANDOM)] for name, values in similarities(drawn)[0].items()}
+            shapes[shape] = {name: (values.mean(), values.std(ddof=1)) for name, values in by_chance.items()}
+        table += similarity_rows(number, pairs, shapes[shape], np.random.default_rng(seed))
+    frame, names = pd.DataFrame(table), Names(layers=[layer.name for layer in layers])
+    picture = draw_measures(
+        "similarity", "Expert similarity", frame[frame["item"] == ""], [(COSINE,), (CKA,)], names
+    )
+    notes = (f"Up to {rows} rows of each matrix are used. Linear CKA depends on their number.",)
+    return Analysed(frame, tuple(sentences(frame, names)), (picture,), notes)
+
+
+def similarities(experts: list[NDArray[Any]]) -> tuple[dict[str, Array], tuple[int, ...]]:
+    """Return the cosine and linear CKA of all pairs `[E, E]`, and the shape of a matrix."""
+    flat = np.stack([expert.ravel() for expert in experts])
+    kernels = []
+    for expert in experts:
+        centred = expert - expert.mean(axis=0)
+        kernels.append((centred @ centred.T).ravel())
+    found = {}
+    for name, vectors in ((COSINE, flat), (CKA, np.stack(kernels))):
+        length = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
+        vectors /= length
+        found[name] = (vectors @ vectors.T).astype(np.float64)
+    return found, experts[0].shape
+
+
+def above(number: int) -> Any:
+    """Return the indices of all pairs of a number of experts."""
+    return np.triu_indices(number, 1)
+
+
+def similarity_rows(
+    layer: int,
+    pairs: dict[str, Array],
+    chance: dict[str, tuple[float, float]],
+    generator: np.random.Generator,
+) -> list[dict[str, Any]]:
+    """Return the rows of a layer, from the similarities of all pairs and their mean and spread by chance."""
+    rows = []
+    for name, matrix in pairs.items():
+        i, j = above(len(matrix))
+        values = matrix[i, j]
+        drawn = generator.normal(*chance[name], size=(FEWEST, len(values)))
+        best = np.argsort(-values, kind="stable")[:PAIRS]
+        value: dict[Any, float] = {name: float(values.mean()), (name, "largest"): float(values.max())}
+        by_chance = [{name: one.mean(), (name, "largest"): one.max()} for one in drawn]
+        rows += rows_of(layer, value, chance=by_chance)
+        rows += rows_of(layer, {(name, f"{i[one]}+{j[one]}"): float(values[one]) for one in best})
+    return rows
+
+
+def sentences(table: pd.DataFrame, names: Names) -> list[str]:
+    """Return what was found about similarity."""
+    found = []
+    for name, words in ((COSINE, "Mean cosine of two experts"), (CKA, "Mean linear CKA of two experts")):
+        found.append(f"{words}: {spread_of(table, name)}.")
+        found.append(
+            above_text(table, name, names, f"the {words[5:].split(' of ')[0]} is above random matrices'")
+        )
+    return found
