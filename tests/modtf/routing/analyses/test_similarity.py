@@ -1,5 +1,7 @@
 """Similarity of experts' weights: known answers, formats of checkpoints, chance, and one-line errors."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -56,7 +58,7 @@ def test_values_are_those_of_the_definitions(experts, tmp_path):
 @pytest.mark.parametrize("rows", [8, 512])
 def test_random_experts_are_within_chance(rows, tmp_path):
     generator = np.random.default_rng(1)
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     for layer in range(20):
         values = generator.normal(size=(E, 32, INNER)).astype(np.float32)
         arrays |= arrays_of(values, f"layers.{layer}.")
@@ -88,7 +90,8 @@ def test_a_model_and_its_checkpoint_in_shards_give_the_same(tmp_path):
     model = small_models.make("Qwen3Moe")
     from safetensors.torch import save_file
 
-    first, second = {}, {}
+    first: dict[str, Any] = {}
+    second: dict[str, Any] = {}
     for name, tensor in model.state_dict().items():
         (second if ".layers.1." in name else first)[name] = tensor.bfloat16().contiguous()
     save_file(first, tmp_path / "model-1.safetensors")
