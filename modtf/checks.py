@@ -95,17 +95,20 @@ def check_names(name: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def differences(there: Any, here: Any, name: str = "") -> list[str]:
+def differences(stored: Any, expected: Any, name: str = "") -> list[str]:
     """Return the differences of two JSON-able descriptions.
 
     The format is "cell.width is 32 there and 64 here", for every value that differs.
     """
-    if isinstance(there, Mapping) and isinstance(here, Mapping):
-        pairs = [(f"{name}.{key}".lstrip("."), there.get(key), here.get(key)) for key in {**there, **here}]
-    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
-        pairs = [(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(there, here, strict=True))]
+    if isinstance(stored, Mapping) and isinstance(expected, Mapping):
+        pairs = [
+            (f"{name}.{key}".lstrip("."), stored.get(key), expected.get(key))
+            for key in {**stored, **expected}
+        ]
+    elif isinstance(stored, list) and isinstance(expected, list) and len(stored) == len(expected):
+        pairs = [(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(stored, expected, strict=True))]
     else:
-        return [] if there == here else [f"{name} is {there!r} there and {here!r} here"]
+        return [] if stored == expected else [f"{name} is {stored!r} there and {expected!r} here"]
     return [text for name, one, other in pairs for text in differences(one, other, name)]
 
 

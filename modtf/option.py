@@ -34,16 +34,16 @@ class Option:
         check_name("an option", self.name)
         kinds = dict.fromkeys(("always_named", "keyed", "later", "integer"), bool)
         check_attributes(f"The option {self.name!r}", self, description=str, **kinds)
-        said, choices = f"The option {self.name!r} has", self.choices
+        what, choices = f"The option {self.name!r} has", self.choices
         several = isinstance(choices, tuple | list) and bool(choices)
         if choices is not None and not (several and all(isinstance(c, str) or is_number(c) for c in choices)):
-            raise ValueError(f"{said} choices={choices!r}; expected several texts or numbers, or None.")
+            raise ValueError(f"{what} choices={choices!r}; expected several texts or numbers, or None.")
         if not is_number(self.low) or not is_number(self.high) or not self.low < self.high:
-            raise ValueError(f"{said} low={self.low!r} and high={self.high!r}; expected numbers, low < high.")
+            raise ValueError(f"{what} low={self.low!r} and high={self.high!r}; expected numbers, low < high.")
         try:
             self.check(self.default)
         except ValueError as error:
-            raise ValueError(f"{said} a default that it does not allow: {error}") from error
+            raise ValueError(f"{what} a default that it does not allow: {error}") from error
 
     def check(self, value: Any) -> Any:
         """Return the value. Raise `ValueError` unless it is allowed."""

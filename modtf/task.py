@@ -115,13 +115,13 @@ class Task:
 
     def condition(self, name: str) -> Condition:
         """Return the condition of a name. Raise `ValueError` if the task cannot be tested under it."""
-        found = self.family.condition(name)
-        if found.of_option is not None and found.of_option not in self.named_options:
+        condition = self.family.condition(name)
+        if condition.of_option is not None and condition.of_option not in self.named_options:
             raise ValueError(
-                f"condition={name!r} has a meaning only if {found.of_option} is set, and {self.name} has its "
-                f"default. Set {found.of_option}, or leave the condition out."
+                f"condition={name!r} has a meaning only if {condition.of_option} is set, and {self.name} has "
+                f"its default. Set {condition.of_option}, or leave the condition out."
             )
-        return found
+        return condition
 
     @property
     def token_width(self) -> int:

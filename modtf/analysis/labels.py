@@ -119,13 +119,13 @@ def categorise(
     """
     by = list(by)
     keys = frame[by].drop_duplicates()  # by first appearance, the order of ngroup without sorting
-    found, ordered = (
+    values, ordered = (
         [tuple(map(str, key)) for key in some.itertuples(index=False, name=None)]
         for some in (keys, keys.sort_values(by))
     )
-    names = {key: words(*key) for key in (order(found) if order else ordered)}
+    names = {key: words(*key) for key in (order(values) if order else ordered)}
     codes = {name: code for code, name in enumerate(dict.fromkeys(names.values()))}
-    of_group = np.array([codes[names[key]] for key in found], dtype="int64")
+    of_group = np.array([codes[names[key]] for key in values], dtype="int64")
     groups = frame.groupby(by, observed=True, sort=False).ngroup()
     return pd.Categorical.from_codes(of_group[groups.to_numpy()], categories=list(codes))
 

@@ -61,13 +61,13 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
         raise ValueError(f"No claim was asked for; expected some of {', '.join(CLAIMS)}.")
     parts = {name: study.at(name) for name in study.checkpoints}
     found_at = {name: _find(part, names) for name, part in parts.items()}
-    tables = {name: _judge_one(found) for name, found in found_at.items()}
+    tables = {name: _judge_one(evidence) for name, evidence in found_at.items()}
     judged = tables[study.checkpoint]
-    found = {
+    evidence_at = {
         f"verdict_{name}": table.set_index(["claim", "kind"])["verdict"].groupby(level=[0, 1]).first()
         for name, table in tables.items()
     }
-    judged = judged.join(pd.DataFrame(found), on=["claim", "kind"])
+    judged = judged.join(pd.DataFrame(evidence_at), on=["claim", "kind"])
     judged = judged.join(_shifts(tables, found_at, study.checkpoint), on=["claim", "kind"])
     is_sure = judged["p_shift"] <= 1 - study.level
     return judged.assign(verdict=judged.pop("verdict").mask(is_sure, DEPENDS)).join(
@@ -79,16 +79,16 @@ def _shifts(
     tables: Mapping[str, pd.DataFrame], found_at: Mapping[str, Found], checkpoint: str
 ) -> pd.DataFrame:
     """Return p_shift of each claim and task type with a number that another checkpoint judges differently."""
-    pieces = {name: list(_named(found)) for name, found in found_at.items()}
+    pieces = {name: list(_named(evidence)) for name, evidence in found_at.items()}
     verdicts = {name: table["evidence_verdict"].tolist() for name, table in tables.items()}
-    ours = {
+    compared = {
         key: (piece, verdict)
         for (key, piece), verdict in zip(pieces[checkpoint], verdicts[checkpoint], strict=True)
     }
     shifts = []
     for name in pieces:
         for (key, piece), verdict in zip(pieces[name], verdicts[name], strict=True):
-            first, ours_said = ours.get(key, (piece, verdict))
+            first, ours_said = compared.get(key, (piece, verdict))
             if verdict != ours_said and {verdict, ours_said} <= MEASURED:
                 shifts.append((*key[:2], shift_p(first, piece)))
     table = pd.DataFrame(shifts, columns=["claim", "kind", "p_shift"]).astype({"p_shift": float})
@@ -96,16 +96,16 @@ def _shifts(
     return table.groupby(["claim", "kind"])[["p_shift"]].min()
 
 
-def _named(found: Found) -> Iterator[tuple[tuple[str, str, str], Evidence]]:
-    for name, pieces in found.items():
+def _named(by_claim: Found) -> Iterator[tuple[tuple[str, str, str], Evidence]]:
+    for name, pieces in by_claim.items():
         for kind, piece in pieces:
             yield (name, kind_label(*kind), piece.name), piece
 
 
 def _false_discoveries(judged: pd.DataFrame) -> pd.DataFrame:
     """Return q and q_by over all claims and task types; a claim is as sure as its least sure number."""
-    ours = judged[judged["evidence_verdict"] != BESIDE]
-    p = ours.groupby(["claim", "kind"])["p_for"].agg(lambda values: values.max(skipna=False)).dropna()
+    tested = judged[judged["evidence_verdict"] != BESIDE]
+    p = tested.groupby(["claim", "kind"])["p_for"].agg(lambda values: values.max(skipna=False)).dropna()
     methods = {"q": "bh", "q_by": "by"}
     rates = {
         name: stats.false_discovery_control(p, method=method) if len(p) else []
@@ -116,36 +116,36 @@ def _false_discoveries(judged: pd.DataFrame) -> pd.DataFrame:
 
 def _find(study: TrainedModels, names: Sequence[str]) -> Found:
     """Return the evidence for each claim, of each kind of task."""
-    found: Found = {name: [] for name in names}
+    by_claim: Found = {name: [] for name in names}
     for kind in study.kinds:
         whole = study.of_kind(*kind)
-        there, routers = {*known_variants(kind[:1]), *whole.variants}, set(whole.results["router"])
+        variants, routers = {*known_variants(kind[:1]), *whole.variants}, set(whole.results["router"])
         parts: dict[Sequence[str] | None, TrainedModels] = {None: whole}
         for name in names:
             only, families = CLAIMS[name].variants, CLAIMS[name].families
             # variants of different families may share a name, so one match of several is not enough
-            meant = only is None or len(there & set(only)) >= min(2, len(only))
+            meant = only is None or len(variants & set(only)) >= min(2, len(only))
             meant = meant and CLAIMS[name].router in (None, *routers)
             if meant and (families is None or is_one_of(kind[0], families)):
                 part = parts.get(only) or parts.setdefault(only, whole.of_variants(only or ()))
                 pieces = list(CLAIMS[name].evidence(part))
                 if all(piece.beside for piece in pieces):
                     pieces.append(Evidence("no such models"))
-                found[name] += [(kind, piece) for piece in pieces]
-    return found
+                by_claim[name] += [(kind, piece) for piece in pieces]
+    return by_claim
 
 
-def _judge_one(found: Found) -> pd.DataFrame:
+def _judge_one(by_claim: Found) -> pd.DataFrame:
     """Return the verdicts at one checkpoint."""
-    tables = [_judge(name, CLAIMS[name], pieces) for name, pieces in found.items()]
+    tables = [_judge(name, CLAIMS[name], pieces) for name, pieces in by_claim.items()]
     return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
 
-def _judge(name: str, claim: Claim, found: Sequence[tuple[tuple[str, ...], Evidence]]) -> pd.DataFrame:
-    corrected = holm([math.nan if piece.beside else piece.p_against for _, piece in found])
-    looks = sum(piece.is_enough and not piece.beside for _, piece in found)
+def _judge(name: str, claim: Claim, evidence: Sequence[tuple[tuple[str, ...], Evidence]]) -> pd.DataFrame:
+    corrected = holm([math.nan if piece.beside else piece.p_against for _, piece in evidence])
+    looks = sum(piece.is_enough and not piece.beside for _, piece in evidence)
     rows = []
-    for (kind, piece), p in zip(found, corrected, strict=True):
+    for (kind, piece), p in zip(evidence, corrected, strict=True):
         verdict, needed = _verdict(piece, p), math.nan
         if verdict == UNDECIDED:  # on the other side only a contradiction is possible, which is corrected
             needed = piece.tasks_needed(looks if piece.margin < 0 else 1) or math.inf

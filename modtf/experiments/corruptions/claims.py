@@ -73,10 +73,10 @@ def accuracy_falls(study: TrainedModels) -> Found:
             yield mean_evidence(both, "lost", f"{variant}, k = {parts} to {parts + 1}", level=study.level)
     for variant in METHODS[:2]:
         for parts in (5, 6):
-            found = _of(rows, variant, parts)
-            found = found.assign(above=found["accuracy"] - chance(study.results))
+            accuracies = _of(rows, variant, parts)
+            accuracies = accuracies.assign(above=accuracies["accuracy"] - chance(study.results))
             name = f"{variant}, k = {parts}, above chance"
-            yield mean_evidence(found, "above", name, within=NEAR_CHANCE, level=study.level)
+            yield mean_evidence(accuracies, "above", name, within=NEAR_CHANCE, level=study.level)
 
 
 @claim("corruptions_accuracy", "points of accuracy below a network of clean images")

@@ -231,7 +231,7 @@ def the_router_finds_groups(study: TrainedModels) -> Found:
     if tasks:
         measure = MEASURES["alignment"].function
         assert measure is not None  # it is a measure of matrices
-        found = against_chance(list(tasks.values()), groups, measure, permutations=100)
-        gain = found.permuted.mean(axis=0) - found.tasks
+        compared = against_chance(list(tasks.values()), groups, measure, permutations=100)
+        gain = compared.permuted.mean(axis=0) - compared.tasks
         frame = pd.DataFrame({"data_seed": list(tasks), "gain": gain})
         yield mean_evidence(frame, "gain", "permuted sub-tasks less those as they are", level=study.level)

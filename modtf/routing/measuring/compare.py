@@ -165,14 +165,14 @@ def _differences(
 
     def change(C: Array) -> dict[str, Array]:
         """Return the differences from matrices `[N, R, M + M']`, the rows of both runs concatenated."""
-        told = []
+        adjusted = []
         for measure, A, known in zip(measures, (C[..., :cut], C[..., cut:]), values, strict=True):
             one = measure(A / A.sum(axis=-1, keepdims=True))
             if INVERSE in one:  # there are labels
                 scale = known[INVERSE].chance  # 1 - information by chance
                 one |= {ADJUSTED: (scale - one[INVERSE]) / scale}
-            told.append(one)
-        return {name: told[1][name] - told[0][name] for name in told[0]}
+            adjusted.append(one)
+        return {name: adjusted[1][name] - adjusted[0][name] for name in adjusted[0]}
 
     side_by_side = np.concatenate([sums[view][:, labels] for sums in groups], axis=-1)
     intervals = jackknife(side_by_side, counts[0][:, labels].astype(np.int64), change, confidence)

@@ -77,12 +77,12 @@ def estimates(
 
 
 def _adjusted(value: float, half: float, chance: Array) -> Estimate:
-    told, told_by_chance = 1.0 - value, 1.0 - chance
+    share, told_by_chance = 1.0 - value, 1.0 - chance
     expected = float(told_by_chance.mean()) if chance.size else np.nan
     if not expected < 1.0:  # NaN, or chance alone gives full information: one token per label
         return Estimate(np.nan)
     scale = 1.0 - expected
-    centre, half = (told - expected) / scale, half / scale
+    centre, half = (share - expected) / scale, half / scale
     # The adjusted value has no bias left, so it is the interval's centre. Information is at least 0.
     by_chance = mean_and_range((told_by_chance - expected) / scale).tolist()
     return Estimate(centre, max(centre - half, -expected / scale), min(centre + half, 1.0), *by_chance)

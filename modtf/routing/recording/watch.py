@@ -245,8 +245,8 @@ def _kept(mask: Any, tokens: _Tokens) -> Any:
     return None
 
 
-def _spread(values: Any, of_part: Any, rest: int) -> Any:
+def _spread(values: Any, part: Any, rest: int) -> Any:
     """Return `[T, k]` with `values` for the tokens in `mine`, and `rest` for the others."""
-    whole = values.new_full((len(of_part), values.shape[-1]), rest)
-    whole[of_part] = values
+    whole = values.new_full((len(part), values.shape[-1]), rest)
+    whole[part] = values
     return whole
