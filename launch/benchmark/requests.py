@@ -75,7 +75,7 @@ KEY = ("arch", "num_rules", "width", "variant", "members", "precision", "data", 
 
 
 def combinations(table: Table, device: str, chosen: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return the combinations of a table, each once, families varying fastest; `given` replaces axes of every
+    """Return the combinations of a table, each once, families varying fastest; `chosen` replaces axes of every
     part."""
     own, other = KERNELS if device == "cpu" else reversed(KERNELS)
     names = {OWN: own, OTHER: other}

@@ -55,7 +55,7 @@ def interval_words(mean: Mapping[str, Any] | pd.Series, level: float, of: str = 
     """Return the interval of a mean and its number of tasks in brackets, with `of` as the first word.
 
     Args:
-        found: low, high and num_tasks, for example a row of `summarise`.
+        mean: low, high and num_tasks, for example a row of `summarise`.
 
     Example:
         >>> interval_words({"low": 0.24, "high": 0.31, "num_tasks": 5}, 0.95)

@@ -52,7 +52,7 @@ def share_options(
     """Give each option to the variants that know it.
 
     Args:
-        given: namespace, one of `OPTIONS` -> option -> its value or values.
+        by_namespace: namespace, one of `OPTIONS` -> option -> its value or values.
         owners: the variants, each with its family.
         architecture: replaces the families' own.
 

@@ -70,7 +70,7 @@ def invariance_rows(states: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, 
     """Return the medians over units of both scores, by both formulas, of every fully measured composition.
 
     Args:
-        found: the state of `ClassActivation` after each condition, by name.
+        states: the state of `ClassActivation` after each condition, by name.
     """
     named = {name_of(order): order for order in orders()}
     present = {name: states[name] for name in named if name in states}

@@ -246,7 +246,7 @@ def _kept(mask: Any, tokens: _Tokens) -> Any:
 
 
 def _spread(values: Any, part: Any, rest: int) -> Any:
-    """Return `[T, k]` with `values` for the tokens in `mine`, and `rest` for the others."""
+    """Return `[T, k]` with `values` for the tokens in `part`, and `rest` for the others."""
     whole = values.new_full((len(part), values.shape[-1]), rest)
     whole[part] = values
     return whole
