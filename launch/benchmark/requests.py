@@ -75,8 +75,10 @@ KEY = ("arch", "num_rules", "width", "variant", "members", "precision", "data", 
 
 
 def combinations(table: Table, device: str, chosen: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return the combinations of a table, each once, families varying fastest; `chosen` replaces axes of every
-    part."""
+    """Return the combinations of a table, each once, families varying fastest.
+
+    `chosen` replaces axes of every part.
+    """
     own, other = KERNELS if device == "cpu" else reversed(KERNELS)
     names = {OWN: own, OTHER: other}
     unique: dict[str, dict[str, Any]] = {}
