@@ -55,7 +55,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def check_name(self, name: str) -> None:
         """Raise `ValueError` unless `name` can be used on a command line and in a file name."""
-        check_name(f"a {self.kind}", name)
+        check_name(f"{'an' if self.kind[0] in 'aeiou' else 'a'} {self.kind}", name)
 
     def add(self, name: str, thing: Any, origin: str) -> None:
         """Register `thing`, which `origin` (module:name) defines. The same origin may register again."""

@@ -95,6 +95,7 @@ class Clamped(Router):
         of: str | None = None,
     ):
         super().__init__(setup)
+        check_choice("hard", hard, (False, True))
         matrices = clamped_matrix(self.num_rules, matrix, amount)
         if of is not None:
             if (matrix, amount) != ("spread", 0.0):

@@ -65,13 +65,6 @@ def test_a_measure_that_returns_no_number(registry):
         measure_all(np.eye(2))
 
 
-def test_a_taken_name_is_refused(registry):
-    with pytest.raises(ValueError, match=r"measure 'alignment'.*is there already, from modtf.metrics"):
-        register_measure("alignment", **FACTS)(lambda A: 0.0)
-    with pytest.raises(ValueError, match="'Dead modules' cannot name a measure"):
-        register_measure("Dead modules", **FACTS)
-
-
 @pytest.mark.parametrize(
     ("function", "message"),
     [

@@ -27,8 +27,8 @@ def check_members(model, alone, features):
 def check_stand_in(model, features, outputs):
     """Check that the first member's model becomes the second with its state, as training in turn needs."""
     one = model.some_members(0, 1)
-    for ours, its in zip(model.variables, one.variables, strict=True):
-        its.assign(ours if ours.shape == its.shape else ours[1:2])
+    for both, alone in zip(model.variables, one.variables, strict=True):
+        alone.assign(both if both.shape == alone.shape else both[1:2])
     for key, value in outputs_of(one, {k: v[:, 1:2] for k, v in features.items()}).items():
         np.testing.assert_allclose(value, outputs[key][:, 1:2], rtol=1e-11, atol=1e-11)
 

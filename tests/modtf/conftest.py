@@ -2,7 +2,8 @@
 
 import pytest
 
-from modtf import Cell, Evaluation, Protocol, Task, Training, stream
+import modtf
+from modtf import Cell, Evaluation, Protocol, Task, Training
 
 SIZES = Evaluation(batches=2, tokens=160, draws=5, tokens_per_draw=80, batch_size=16, activation_batch_size=8)
 
@@ -25,6 +26,6 @@ def batches():
     """batches(task, count, **options of stream) -> [(features, target)] as NumPy arrays."""
 
     def read(task, count, **options):
-        return list(stream(task, **options).take(count).as_numpy_iterator())
+        return list(modtf.stream(task, **options).take(count).as_numpy_iterator())
 
     return read

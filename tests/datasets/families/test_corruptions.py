@@ -208,25 +208,21 @@ def test_other_data_seeds_are_other_splits(toy):
     assert (np.bincount(TOY.labels[other["test"]]) == 50).all()
 
 
-def test_all_conditions_share_one_pipeline(toy):
+def test_all_conditions_share_one_pipeline(toy, monkeypatch):
     """Only one function is traced for any number of conditions."""
     conditions = alike(toy.family.conditions)
     assert [len(group) for group in conditions] == [1, 167]
     source = evaluation_batches(Population.of(toy, 0), "target", 5, "test", conditions[1])
-    traced = []
-    examples = Corruptions.examples
+    traced, examples = [], Corruptions.examples
 
     def counted(self, *args, **options):
         traced.append(1)
         return examples(self, *args, **options)
 
-    Corruptions.examples = counted  # type: ignore[method-assign]
-    try:
-        with source.share(1) as iterator:
-            found = [next(iterator)[0]["rule"].numpy()[0, 0] for _ in range(167)]
-    finally:
-        Corruptions.examples = examples  # type: ignore[method-assign]
-    assert found == [code(order) for order in orders()]
+    monkeypatch.setattr(Corruptions, "examples", counted)
+    with source.share(1) as iterator:
+        rules = [next(iterator)[0]["rule"].numpy()[0, 0] for _ in range(167)]
+    assert rules == [code(order) for order in orders()]
     assert len(traced) <= 2  # once for its types, once for itself
 
 

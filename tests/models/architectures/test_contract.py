@@ -41,8 +41,6 @@ def test_the_example_of_the_documentation_works(arch, variant, documented, rando
 def test_what_is_no_architecture_is_refused(registries):
     with pytest.raises(ValueError, match=r"'new' lacks make_layers, forward; see modtf\.models"):
         register_architecture("new")(type("New", (ModularModel,), {}))
-    with pytest.raises(ValueError, match=r"must be a subclass of modtf.models.ModularModel, received"):
-        ARCHITECTURES.add("new", keras.Model, "here:new")
     assert "new" not in ARCHITECTURES
 
 

@@ -1,10 +1,17 @@
-"""Parameter counts equal the published ones; impossible sizes are rejected before anything is built."""
+"""Parameter counts equal the published ones; what cannot be built, or cannot fit in memory, is refused."""
+
+from dataclasses import replace
 
 import pytest
 
-from modtf import Task, build
+import modtf
+from modtf import Cell, Task, build
 from modtf.cell import VARIANTS
-from modtf.models.architectures.sizes import check_width, least_parameters
+from modtf.families import with_free_rules
+from modtf.models.architectures.sizes import check_size, check_width, least_parameters
+from modtf.protocol import PRESETS, Protocol, preset
+from modtf.studies import load_study
+from modtf.studies.check import check_memory
 
 # (arch, search, R, e) -> parameters of monolithic, modular, modular_op, gt_modular, as published
 PUBLISHED = {
@@ -74,17 +81,64 @@ def test_a_width_too_small_is_refused(arch, width, num_rules):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("task", "message"),
     [
-        ({"variant": "modulr"}, "variant='modulr' is not known; expected one of monolithic, modular"),
-        ({"width": 0}, "width=0 .* at least 1"),
-        ({"width": 2.5}, "width=2.5 .* integer"),
-        ({"seed": -1}, "seed=-1"),
-        ({"architecture": "cnn"}, "architecture='cnn' is not known; expected one of mlp, mha, rnn"),
-        ({"cell": "lstm"}, "cell='lstm' is no option of the architecture ModularMLP; its options: none"),
-        ({"task": Task("rnn"), "cell": "gru"}, "cell='gru' is not known; expected one of lstm, simple"),
+        (Task(), "cell='gru' is no option of the architecture ModularMLP; its options: none"),
+        (Task("rnn"), "cell='gru' is not known; expected one of lstm, simple"),
     ],
 )
-def test_build_refuses(options, message):
+def test_options_of_an_architecture_are_checked(task, message):
     with pytest.raises(ValueError, match=message):
-        build(**{"task": Task(), **options})
+        build(task, cell="gru")
+
+
+TASK = Task("mha", num_rules=4)
+CELL = Cell(TASK, 32, "modular", ((0, 0),), Protocol.quick(TASK))
+
+
+BATCH, MATRICES, PARAMETERS = r"\(the largest batch", r"\(activation matrices", "[( ]parameters"
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"protocol": CELL.protocol.replace(batch_size=10**10)}, BATCH),
+        ({"protocol": CELL.protocol.replace(activation_batch_size=10**10)}, BATCH),
+        ({"protocol": CELL.protocol.replace(evaluations=10**12)}, MATRICES),
+        ({"protocol": CELL.protocol.replace(draws=10**12)}, MATRICES),
+        ({"width": 10**6}, PARAMETERS),
+        ({"members": tuple((i, 0) for i in range(10**5))}, PARAMETERS),
+        ({"task": TASK.replace(num_rules=10**9)}, ""),
+    ],
+)
+def test_what_is_too_large_is_named(monkeypatch, changes, named):
+    monkeypatch.setattr("modtf.memory.memory_here", lambda: 10**10)
+    with pytest.raises(ValueError, match=rf"modular with \d+ members cannot fit: .*{named} .*and there are"):
+        check_size(replace(CELL, **changes))
+
+
+@pytest.mark.parametrize("arch", with_free_rules())
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_need_less_than_a_small_machine_has(monkeypatch, arch, name):
+    monkeypatch.setattr("modtf.memory.memory_here", lambda: 10**9)
+    task = Task(arch, num_rules=8)
+    check_size(Cell(task, 32, "modular", tuple((i, 0) for i in range(25)), preset(name, task).protocol))
+
+
+def test_a_study_names_its_cells_that_do_not_fit(monkeypatch):
+    monkeypatch.setattr("modtf.memory.memory_here", lambda: 10**9)
+    cells = load_study("paper").cells
+    with pytest.raises(ValueError, match=r"^\d+ of 800 cells cannot run:\n  \S+_e512_") as caught:
+        check_memory(cells)
+    assert str(caught.value).count("cannot fit") == 5
+
+
+def test_public_functions_refuse_before_they_work():
+    with pytest.raises(ValueError, match=r"batch_size=10000000000 .*cannot fit"):
+        modtf.stream(TASK, batch_size=10**10)
+    with pytest.raises(ValueError, match=r"10000000000 tokens cannot fit"):
+        modtf.stream(TASK, seq_len=10**10)
+    with pytest.raises(ValueError, match=r"width=1000000 with 1 members cannot fit"):
+        modtf.build(TASK, width=10**6)
+    with pytest.raises(ValueError, match="cannot fit"):
+        modtf.run_cell(replace(CELL, width=10**6), "nowhere")

@@ -10,6 +10,7 @@ from modtf.models.initial import InitialWeights
 from modtf.models.kernels import textbook
 from modtf.models.kernels.attention import attend, project
 from modtf.models.kernels.by_device import KERNELS, use_kernels
+from modtf.models.kernels.hard_routing import hard_routing, mixture
 from modtf.models.kernels.scan import Scan
 from modtf.models.kernels.scan_gradient import vector_jacobian
 from modtf.models.kernels.scan_layout import ScanLayout
@@ -149,3 +150,31 @@ def test_vector_jacobian(function):
 def test_vector_jacobian_of_a_constant():
     x = draw(2, 3)
     np.testing.assert_array_equal(vector_jacobian(tf.ones_like, x, x), tf.zeros_like(x))
+
+
+@pytest.mark.parametrize(
+    "choice", [[1, 1, 0, 3] * 3, [0, 1, 2, 3] * 3, [2] * 12, [3, 3, 0, 3, 0, 0, 3, 0, 0, 3, 3, 0]]
+)
+def test_hard_routing_is_the_mixture_with_one_module(choice, every_form):
+    """Values and gradients agree, even if modules are not chosen, or examples are not in the usual order."""
+    generator = np.random.default_rng(0)
+    x = tf.constant(generator.normal(size=[12, 5, 5, 2]), tf.float32)
+    scales = tf.constant(generator.normal(size=[12, 3]), tf.float32)
+    weights = tf.Variable(generator.normal(size=[4, 3, 3, 2, 3]), dtype=tf.float32)
+    modules = [
+        lambda x, scale, m=m: scale * tf.reduce_max(tf.nn.conv2d(x, weights[m], 1, "SAME"), [1, 2])
+        for m in range(4)
+    ]
+
+    def run(function):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            answers = function()
+            loss = tf.reduce_sum(answers**2)
+        return answers, *tape.gradient(loss, [x, weights])
+
+    hard = run(tf.function(lambda: hard_routing(modules, [x, scales], tf.constant(choice), [1, 1, 0, 3])))
+    one_hot = tf.one_hot(choice, 4)
+    mixed = run(lambda: mixture([module(x, scales) for module in modules], one_hot))
+    for one, other in zip(hard, mixed, strict=True):
+        np.testing.assert_allclose(one, tf.convert_to_tensor(other), rtol=1e-6, atol=1e-5)

@@ -38,20 +38,12 @@ def penalty(self, activation):
         ({"penalty": penalty}, r"has penalty_name=None and a method penalty\(activation\); give both or nei"),
         ({"penalty_name": "nothing"}, r"has penalty_name='nothing' and no method penalty"),
         ({"penalty_name": "Two words", "penalty": penalty}, "has penalty_name='Two words'; expected lower-c"),
-        (object, "must be a subclass of modtf.models.Router, received <class 'object'>"),
-        (42, "must be a subclass of modtf.models.Router, received 42"),
     ],
 )
 def test_what_is_no_router_is_refused(router, message, registries):
-    router = type("New", (Whole,), router) if isinstance(router, dict) else router
     with pytest.raises(ValueError, match=message):
-        ROUTERS.add("new", router, "here:new")
+        register_router("new")(type("New", (Whole,), router))
     assert "new" not in ROUTERS
-
-
-def test_a_name_that_is_taken_is_refused(registries):
-    with pytest.raises(ValueError, match=r"The variant 'modular', registered by .*, is there already"):
-        register_router("modular")(Whole)
 
 
 def test_the_example_of_the_documentation_works(documented, random_batch):
@@ -67,19 +59,40 @@ def test_the_example_of_the_documentation_works(documented, random_batch):
 @pytest.mark.parametrize(
     ("variant", "router", "message"),
     [
-        ("plugin_even", {"heat": 1}, r"heat=1 is no option .*'plugin_even'; its options: modules, st"),
         ("plugin_even", {"temperature": 0}, r"temperature=0: temperature=0 must be above 0\. Its options"),
         ("plugin_even", {"temperature": "hot"}, r"cannot be built with temperature='hot'.* Its options: mod"),
-        ("modular", {"modules": 0}, "modules=0 is not valid; expected an integer of at least 1"),
-        ("modular", {"modules": 2.5}, "modules=2.5 is not valid"),
-        ("modular", {"temperature": 2}, "temperature=2 is no option .*'modular'; its options: modules"),
-        ("gt_modular", {"modules": 4}, "modules=4 is no option .*'gt_modular'; its options: none"),
-        ("monolithic", {"modules": 4}, "modules=4 is no option .*'monolithic'; its options: none"),
+        ("modular", {"modules": 2.5}, "modules=2.5 is not valid; expected an integer of at least 1"),
+        ("top_k", {"k": 4}, "k=4 is more than the 3 modules"),
+        ("top_k", {"modules": 1}, "k=2 is more than the 1 modules"),
+        ("bias_balanced", {"k": 4}, "k=4 is more than the 3 modules"),
+        ("balanced", {"k": 4}, "k=4 is more than the 3 modules"),
+        ("balanced", {"balance": "bias"}, "balance='bias' changes which modules are chosen; k=3 chooses all"),
+        ("gumbel", {"modules": 128}, "modules=128 is not valid"),
+        ("expert_choice", {"capacity": 4}, "capacity=4 is not valid; expected a number from 0.001 to 3"),
+        ("clamped", {"amount": 2.0}, "amount=2.0"),
+        ("clamped", {"matrix": "block", "amount": 2}, "expected a divisor of the 3 rules"),
+        ("clamped", {"matrix": "collapsed", "amount": 1}, "expected an even divisor of the 3 rules"),
+        ("clamped", {"of": "nowhere"}, "nowhere has no final activation matrix of every member"),
+        ("clamped", {"of": "nowhere", "amount": 0.5}, "are two ways to say A"),
     ],
 )
 def test_options_that_are_refused(variant, router, message, plugins):
     with pytest.raises(ValueError, match=message):
         build(Task(num_rules=3), variant, WIDTH, router=router)
+
+
+@pytest.mark.parametrize("variant", ROUTERS)
+def test_every_option_is_checked_and_no_other_is_known(variant):
+    """-1 is wrong for all of them."""
+    known = options_of(ROUTERS[variant], "__init__", skip=2)
+    for option in known:
+        with pytest.raises(
+            ValueError, match=f"variant='{variant}' cannot be built with {option}=-1: .*expected"
+        ):
+            build(Task(num_rules=3), variant, WIDTH, router={option: -1})
+    words = f"heat=1 is no option .*'{variant}'; its options: {', '.join(known) or 'none'}"
+    with pytest.raises(ValueError, match=words):
+        build(Task(num_rules=3), variant, WIDTH, router={"heat": 1})
 
 
 def test_an_option_without_a_default(registries):

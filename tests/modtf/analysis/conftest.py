@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from simulated_results import World, simulate, study_of
+from matplotlib.figure import Figure
+from simulated_results import World, results_of, simulate, study_of
 
 from modtf.analysis import Study
+from modtf.analysis.figures import Picture
 from modtf.results import VARIANTS
 
 
@@ -38,9 +41,21 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 @pytest.fixture(scope="session")
-def routers(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def routers() -> Study:
     """One kind, two R and widths, four tasks x two seeds; `switch` diverges once."""
     variants = ["monolithic", "modular", "gt_modular", ("modular", {"modules": 3}), "switch"]
-    sizes = {"rules": (2, 8), "widths": (32, 64), "data_seeds": range(4)}
-    world = World(diverged=(("switch", 0, 0),))
-    return study_of(tmp_path_factory.mktemp("routers"), variants=variants, world=world, **sizes)
+    sizes = {"rules": (2, 8), "widths": (32, 64), "data_seeds": range(4), "checkpoints": ["tail"]}
+    return Study(results_of(World(diverged=(("switch", 0, 0),)), variants=variants, **sizes))
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Return pictures without panels, for tests of their tables and notes."""
+
+    def blank(mark, table, name, title, note, *parts, **named):
+        return Picture(name, title, note, Figure(), table)
+
+    for module in ("averages", "ranking", "pairs", "measures_judged"):
+        monkeypatch.setattr(f"modtf.analysis.figures.{module}.panels", blank)
+    blank_maps = lambda tables, *drawn: blank(None, pd.concat(tables), *drawn)  # noqa: E731
+    monkeypatch.setattr("modtf.analysis.figures.activation.heat_maps", blank_maps)

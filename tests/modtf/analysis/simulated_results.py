@@ -1,7 +1,7 @@
 """Writes result folders as training would, with effects that are known."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -13,6 +13,7 @@ import pandas as pd
 from modtf import Cell, Evaluation, Protocol, Study, Training
 from modtf.families import IID
 from modtf.metrics import measure_population
+from modtf.results import with_categories
 from modtf.results.manifest import write_manifest
 from modtf.results.schema import CONFIG, VARIANTS, write_activations, write_history, write_results
 from modtf.task import Task, science_hash
@@ -48,8 +49,7 @@ class World:
     diverged: tuple[tuple[str, int, int], ...] = ()  # (variant, data_seed, seed) whose losses are NaN
 
 
-def simulate(
-    out: Path,
+def cells_of(
     kinds: Iterable[tuple[str, Mapping[str, Any]]] = (("mlp", {}),),
     settings: Iterable[str] = ("regression", "classification"),
     rules: Iterable[int] = (2, 8, 32),
@@ -57,20 +57,26 @@ def simulate(
     variants: Iterable[str | tuple[str, Mapping[str, Any]]] = VARIANTS,
     data_seeds: Sequence[int] = (0, 1, 2),
     seeds: Sequence[int] = (0, 1),
-    world: World | None = None,
     training: Training = TRAINING,
-    num_evaluations: int = 8,
-    checkpoints: Sequence[str] = CHECKPOINTS,
-) -> Path:
-    """One folder for every cell of the grid; kinds: (family, options); variants: names, or with options."""
-    members = tuple(product(data_seeds, seeds))
-    protocol = Protocol(training, Evaluation())
+) -> Iterator[Cell]:
+    """Yield every cell of a grid; kinds: (family, options); variants: names, or with options."""
+    members, protocol = tuple(product(data_seeds, seeds)), Protocol(training, Evaluation())
     for (arch, options), setting, num_rules, width, variant in product(
         kinds, settings, rules, widths, variants
     ):
         name, router = (variant, {}) if isinstance(variant, str) else variant
-        task = Task(arch, setting, num_rules, **options)
-        cell = Cell(task, width, name, members, protocol, router)
+        yield Cell(Task(arch, setting, num_rules, **options), width, name, members, protocol, router)
+
+
+def simulate(
+    out: Path,
+    world: World | None = None,
+    num_evaluations: int = 8,
+    checkpoints: Sequence[str] = CHECKPOINTS,
+    **grid: Any,
+) -> Path:
+    """Write one folder for every cell of `cells_of(**grid)`; return `out`."""
+    for cell in cells_of(**grid):
         write_cell(out, cell, world, num_evaluations, checkpoints=checkpoints)
     return out
 
@@ -79,6 +85,17 @@ def study_of(out: Path, **grid: Any) -> Study:
     """The study of a small simulated grid: regression, histories of one evaluation, unless said otherwise."""
     sizes: dict[str, Any] = {"settings": ["regression"], "num_evaluations": 1} | grid
     return Study.read(simulate(out, **sizes))
+
+
+def results_of(
+    world: World | None = None, checkpoints: Sequence[str] = CHECKPOINTS, **grid: Any
+) -> pd.DataFrame:
+    """Return the table that `load_results` would read from the simulated grid, without files."""
+    tables = []
+    for cell in cells_of(**{"settings": ["regression"], **grid}):
+        simulated = Simulated(cell, world or World(), num_evaluations=1)
+        tables.append(simulated.results(checkpoints).assign(protocol="p", folder=cell.folder))
+    return with_categories(pd.concat(tables, ignore_index=True))
 
 
 def write_cell(
@@ -91,53 +108,63 @@ def write_cell(
     checkpoints: Sequence[str] = CHECKPOINTS,
 ) -> Path:
     """One cell, with every file that a report reads; its folder."""
-    world = world or World()
     folder = Path(out, cell.folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(json.dumps({**cell.to_dict(), "version": version}))
-    if not finished:
-        return folder
-    steps = np.linspace(0, cell.protocol.training.steps, num_evaluations + 1).astype(int)
-    progress = steps / steps[-1]
-    matrices = np.stack([_activation(cell, world, share) for share in progress])  # [E, P, R, M]
-    measures = [_measures(cell, matrix) for matrix in matrices]
-    history = []
-    for step, share, of_matrix in zip(steps, progress, measures, strict=True):
-        values = _performance(cell, world, share, IID) | of_matrix
-        history += [_rows(cell, measure, IID, value).assign(step=step) for measure, value in values.items()]
-    write_history(folder, pd.concat(history, ignore_index=True).dropna())
-    data_seeds, seeds = zip(*cell.members, strict=True)
-    arrays = {"last": matrices[-1], "best": matrices[-1], "history": matrices, "steps": steps.tolist()}
-    write_activations(folder, **arrays, data_seeds=data_seeds, seeds=seeds)
-    write_results(folder, _results(cell, world, measures[-1], matrices.shape[-1], checkpoints))
-    write_manifest(folder, version=version)
+    if finished:
+        simulated = Simulated(cell, world or World(), num_evaluations)
+        write_history(folder, simulated.history())
+        write_activations(folder, **simulated.activations())
+        write_results(folder, simulated.results(checkpoints))
+        write_manifest(folder, version=version)
     return folder
 
 
-def _rows(cell: Cell, measure: str, condition: str, values: Any) -> pd.DataFrame:
-    rows = pd.DataFrame(cell.members, columns=["data_seed", "seed"])
-    return rows.assign(measure=measure, condition=condition, value=values)
+class Simulated:
+    """The tables and matrices of one cell."""
 
+    def __init__(self, cell: Cell, world: World, num_evaluations: int):
+        self.cell, self.world = cell, world
+        self.steps = np.linspace(0, cell.protocol.training.steps, num_evaluations + 1).astype(int)
+        self.progress = self.steps / self.steps[-1]
+        self.matrices = np.stack([_activation(cell, world, share) for share in self.progress])  # [E, P, R, M]
 
-def _results(
-    cell: Cell,
-    world: World,
-    measures: Mapping[str, np.ndarray],
-    num_modules: int,
-    checkpoints: Sequence[str],
-) -> pd.DataFrame:
-    steps, seconds = cell.protocol.training.steps, 12.0
-    speed = {"seconds": seconds, "members_times_steps_per_second": steps / seconds}
-    tables = []
-    for checkpoint in checkpoints:
-        share = SHARE_OF[checkpoint]
-        found = [_rows(cell, name, IID, value) for name, value in {**measures, **speed}.items()]
-        for condition in cell.task.family.condition_names:
-            values = _performance(cell, world, 1.0, condition)
-            found += [_rows(cell, name, condition, share * value) for name, value in values.items()]
-        tables.append(pd.concat(found).assign(checkpoint=checkpoint))
-    shared = {**cell.columns, "num_modules": num_modules, "num_parameters": 35_000, "steps": steps}
-    return pd.concat(tables, ignore_index=True).assign(**shared)
+    def history(self) -> pd.DataFrame:
+        rows = []
+        for step, share, matrices in zip(self.steps, self.progress, self.matrices, strict=True):
+            values = _performance(self.cell, self.world, share, IID) | _measures(self.cell, matrices)
+            rows.append(self._rows({(name, IID): value for name, value in values.items()}).assign(step=step))
+        return pd.concat(rows, ignore_index=True).dropna()
+
+    def activations(self) -> dict[str, Any]:
+        data_seeds, seeds = zip(*self.cell.members, strict=True)
+        last = {"last": self.matrices[-1], "best": self.matrices[-1], "history": self.matrices}
+        return {**last, "steps": self.steps.tolist(), "data_seeds": data_seeds, "seeds": seeds}
+
+    def results(self, checkpoints: Sequence[str]) -> pd.DataFrame:
+        cell, steps, seconds = self.cell, self.cell.protocol.training.steps, 12.0
+        measured = _measures(cell, self.matrices[-1])
+        measured |= {"seconds": seconds, "members_times_steps_per_second": steps / seconds}
+        values = {(name, IID): value for name, value in measured.items()}
+        performance = {
+            (name, condition): value
+            for condition in cell.task.family.condition_names
+            for name, value in _performance(cell, self.world, 1.0, condition).items()
+        }
+        tables = []
+        for checkpoint in checkpoints:
+            shares = {score: SHARE_OF[checkpoint] * value for score, value in performance.items()}
+            tables.append(self._rows(values | shares).assign(checkpoint=checkpoint))
+        shared = {**cell.columns, "num_modules": self.matrices.shape[-1], "num_parameters": 35_000}
+        return pd.concat(tables, ignore_index=True).assign(**shared, steps=steps)
+
+    def _rows(self, values: Mapping[tuple[str, str], Any]) -> pd.DataFrame:
+        """Return one row for every (measure, condition) and member."""
+        keys = [(*score, *member) for score in values for member in self.cell.members]
+        rows = pd.DataFrame(keys, columns=["measure", "condition", "data_seed", "seed"])
+        shape = len(values), len(self.cell.members)
+        filled = [np.broadcast_to(value, shape[1:]) for value in values.values()]
+        return rows.assign(value=np.reshape(filled, -1))
 
 
 def _rng(*what: Any) -> np.random.Generator:

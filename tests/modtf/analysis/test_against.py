@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from simulated_results import study_of
+from simulated_results import results_of
 
-from modtf.analysis import against, holm
+from modtf.analysis import Study, against, holm
 from modtf.analysis.figures import NothingToDraw
 from modtf.metrics import MEASURES
 
@@ -24,17 +24,19 @@ def test_a_difference_is_that_of_the_same_task_and_seed(routers):
         gains = gains / np.maximum(*sides) if measure == "loss" else gains
         sample = gains.groupby("data_seed").mean()
         test = stats.ttest_1samp(sample, 0.0)
-        found = table.loc[("gt_modular", 8, measure, "iid")]
-        assert found["gain"] == pytest.approx(sample.mean())
-        assert found["p"] == pytest.approx(test.pvalue)
-        assert (found["low"], found["high"]) == pytest.approx(test.confidence_interval())
-        assert (found["num_tasks"], found["num_models"]) == (4, 16)
+        row = table.loc[("gt_modular", 8, measure, "iid")]
+        assert row["gain"] == pytest.approx(sample.mean())
+        assert row["p"] == pytest.approx(test.pvalue)
+        assert (row["low"], row["high"]) == pytest.approx(test.confidence_interval())
+        assert (row["num_tasks"], row["num_models"]) == (4, 16)
 
 
-def test_p_is_corrected_for_the_variants_of_a_score_and_kinds_apart(tmp_path):
+def test_p_is_corrected_for_the_variants_of_a_score_and_kinds_apart(undrawn):
     variants = ["monolithic", "modular", "gt_modular", "switch"]
     kinds: list = [("mlp", {}), ("rnn", {})]
-    both = study_of(tmp_path, kinds=kinds, variants=variants, rules=(2, 8), data_seeds=range(4))
+    both = Study(
+        results_of(kinds=kinds, variants=variants, rules=(2, 8), data_seeds=range(4), checkpoints=["tail"])
+    )
     table = against(both.results)
     groups = table.groupby(["kind", "num_rules", "measure", "condition"], observed=True)
     assert len(groups) == 2 * 2 * (2 + 5)
@@ -79,9 +81,9 @@ def test_the_picture_shows_the_table_and_fills_what_is_sure(routers):
     assert len(drawn) == 2 * (2 + 5) == 2 * len(scores)
     for place, axes in enumerate(drawn):
         num_rules, score = (2, 8)[place // len(scores)], scores[place % len(scores)]
-        rows = picture.table[(picture.table["score"] == score) & (picture.table["num_rules"] == num_rules)]
+        shown = picture.table[(picture.table["score"] == score) & (picture.table["num_rules"] == num_rules)]
         marks = [container.lines[0] for container in axes.containers]
-        for row, mark in zip(rows.itertuples(), marks, strict=True):
+        for row, mark in zip(shown.itertuples(), marks, strict=True):
             assert mark.get_xdata() == pytest.approx([row.gain])
             assert (mark.get_markerfacecolor() == "white") == (row.p_corrected > 0.05)
             assert abs(row.gain) <= axes.get_xlim()[1] == -axes.get_xlim()[0]

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from simulated_results import CHECKPOINTS, World, simulate, study_of
+from simulated_results import World, results_of
 
 from modtf.analysis import Study
 from modtf.analysis.claims import (
@@ -23,26 +23,17 @@ from modtf.analysis.claims.numbers import lost
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.trained import CHOICES
 from modtf.metrics import MEASURES, rule_distributions
-from modtf.results import VARIANTS, load_results
+from modtf.results import VARIANTS
 
 PUBLISHED = [name for name, claim in CLAIMS.items() if claim.variants == VARIANTS]
 FEW = ["monolithic_comparable_at_few_rules", "no_advantage_at_few_rules"]
-
-
-def study(out, **changes):
-    """Judge claims at one checkpoint, which takes a quarter of the time, unless all are requested."""
-    sizes = {"data_seeds": range(6), "seeds": range(3), "checkpoints": ["tail"]}
-    return study_of(out, **(sizes | changes))
-
-
-def verdicts(found, names=None):
-    judged = found.claims(names)
-    return judged.drop_duplicates("claim").set_index("claim")["verdict"].to_dict()
+BEATS = ["modular_op_beats_modular"]
+TASKS = {"data_seeds": range(6), "seeds": [0]}
 
 
 @pytest.fixture(scope="module")
-def as_published(tmp_path_factory):
-    """A world in which the paper is right by a clear margin."""
+def true():
+    """The results of a world in which the paper is right by a clear margin."""
     world = World(
         floor={
             "monolithic": lambda x: 0.192 + 0.10 * x,
@@ -58,12 +49,41 @@ def as_published(tmp_path_factory):
         speed={"monolithic": 7, "modular": 7, "modular_op": 9, "gt_modular": 14},
         noise=0.01,
     )
-    sizes = {"num_evaluations": 6, "data_seeds": range(12), "rules": (2, 8, 16, 32)}
-    return study(tmp_path_factory.mktemp("published"), world=world, checkpoints=CHECKPOINTS, **sizes)
+    return results_of(world, rules=(2, 8, 32), data_seeds=range(12), seeds=[0, 1])
 
 
-def test_claims_that_hold_are_supported_and_say_what_decided_them(as_published):
-    judged = as_published.claims()
+@pytest.fixture(scope="module")
+def at_tail(true):
+    """The same at one checkpoint, which takes a quarter of the time to judge."""
+    return true[true["checkpoint"] == "tail"]
+
+
+@pytest.fixture(scope="module")
+def contradicted():
+    """Losses and collapse in the opposite order of the variants, and falling with the number of rules."""
+    floor = {
+        "gt_modular": lambda x: 0.50 + 0.15 * x,
+        "modular_op": lambda x: 0.45 + 0.10 * x,
+        "modular": lambda x: 0.40 + 0.05 * x,
+        "monolithic": lambda x: 0.20,
+    }
+    collapse = {"modular": lambda x: 0.0, "modular_op": lambda x: 0.9 - 0.2 * x, "gt_modular": lambda x: 0.9}
+    speed = {"modular": 20, "modular_op": 3, "gt_modular": 2}
+    world = World(floor=floor, collapse=collapse, speed=speed, noise=0.02)
+    return Study(results_of(world, checkpoints=["tail"], **TASKS)).claims()
+
+
+def verdicts(results, names=None):
+    judged = Study(results).claims(names)
+    return judged.drop_duplicates("claim").set_index("claim")["verdict"].to_dict()
+
+
+def losses_of(results, variant):
+    return results["variant"].eq(variant) & results["measure"].eq("loss")
+
+
+def test_claims_that_hold_are_supported_and_say_what_decided_them(true):
+    judged = Study(true).claims()
     assert set(judged["claim"]) == set(PUBLISHED)
     assert set(judged["verdict"]) == {SUPPORTED}, judged[judged["verdict"] != SUPPORTED]
     lines, text = decisive(judged), print_claims(judged)
@@ -79,69 +99,55 @@ def test_claims_that_hold_are_supported_and_say_what_decided_them(as_published):
     assert "95% interval" in text
 
 
-def test_few_rules_are_comparable_and_many_say_nothing_of_few(tmp_path):
-    same = World(floor={name: (lambda x: 0.2) for name in VARIANTS}, noise=0.01)
-    assert set(verdicts(study(tmp_path / "few", world=same, rules=(2, 4)), FEW).values()) == {SUPPORTED}
-    assert set(verdicts(study(tmp_path / "many", rules=(8, 32), seeds=[0]), FEW).values()) == {NOT_ENOUGH}
-
-
-def test_claims_that_fail_are_contradicted(tmp_path):
-    """Losses and collapse in the opposite order of the variants, and falling with the number of rules."""
-    floor = {
-        "gt_modular": lambda x: 0.50 + 0.15 * x,
-        "modular_op": lambda x: 0.45 + 0.10 * x,
-        "modular": lambda x: 0.40 + 0.05 * x,
-        "monolithic": lambda x: 0.20,
-    }
-    collapse = {"modular": lambda x: 0.0, "modular_op": lambda x: 0.9 - 0.2 * x, "gt_modular": lambda x: 0.9}
-    speed = {"modular": 20, "modular_op": 3, "gt_modular": 2}
-    world = World(floor=floor, collapse=collapse, speed=speed, noise=0.02)
-    found = verdicts(study(tmp_path, world=world, num_evaluations=4))
+def test_claims_that_fail_are_contradicted_after_correction_for_the_looks(contradicted):
+    found = contradicted.drop_duplicates("claim").set_index("claim")["verdict"].to_dict()
     assert {name for name, verdict in found.items() if verdict == CONTRADICTED} == set(PUBLISHED) - {
         "monolithic_comparable_at_few_rules",  # it is better
         "out_follows_in",  # doubling the inputs does not change the order here
         "random_specialises_worst",  # modular is perfect
     }
     assert found["monolithic_comparable_at_few_rules"] == found["out_follows_in"] == SUPPORTED
+    for _, claim in contradicted[contradicted["evidence_verdict"] != "beside"].groupby("claim"):
+        p, corrected = claim["p_against"], claim["p_against_corrected"]
+        assert (corrected >= p).all()
+        assert corrected[p.idxmin()] == pytest.approx(min(1.0, len(p) * p.min()))
 
 
-def test_a_verdict_differs_between_checkpoints_where_the_shift_is_sure(tmp_path):
+def test_few_rules_are_comparable_and_many_say_nothing_of_few(at_tail):
+    same = World(floor={name: (lambda x: 0.2) for name in VARIANTS}, noise=0.01)
+    few = results_of(same, checkpoints=["tail"], rules=(2, 4), **TASKS)
+    assert set(verdicts(few, FEW).values()) == {SUPPORTED}
+    assert set(verdicts(at_tail[at_tail["num_rules"] > 4], FEW).values()) == {NOT_ENOUGH}
+
+
+def test_a_verdict_differs_between_checkpoints_where_the_shift_is_sure(true):
     """At `best`, `modular_op` is worse by as much as it is better at the other checkpoints."""
-    simulate(
-        tmp_path, settings=["regression"], num_evaluations=1, data_seeds=range(6), world=World(noise=0.01)
-    )
-    frame = load_results(tmp_path)
-    worse = frame["checkpoint"].eq("best") & frame["variant"].eq("modular_op") & frame["measure"].eq("loss")
-    frame["value"] = frame["value"].where(~worse, 9.0)
-    judged = Study(frame).claims(["modular_op_beats_modular", "out_follows_in"]).drop_duplicates("claim")
-    (beats, follows) = judged.itertuples()
+    worse = losses_of(true, "modular_op") & true["checkpoint"].eq("best")
+    frame = true.assign(value=true["value"].where(~worse, 9.0))
+    judged = Study(frame).claims([*BEATS, "out_follows_in"]).drop_duplicates("claim")
+    beats, follows = judged.itertuples()
     assert (beats.verdict, follows.verdict) == (DEPENDS, SUPPORTED)
-    found = [getattr(beats, f"verdict_{name}") for name in CHOICES]
-    assert found == [SUPPORTED, SUPPORTED, CONTRADICTED, CONTRADICTED]
+    by_checkpoint = [getattr(beats, f"verdict_{name}") for name in CHOICES]
+    assert by_checkpoint == [SUPPORTED, SUPPORTED, CONTRADICTED, CONTRADICTED]
     assert f"{DEPENDS} in MLP regression" in print_claims(judged)
-    best = Study(frame, checkpoint="best").claims(["modular_op_beats_modular"])
+    best = Study(frame, checkpoint="best").claims(BEATS)
     assert set(best["verdict"]) == {DEPENDS}
     assert (best["value"] < 0).all()
     assert (best["p_shift"] < 0.01).all()
-    late = frame[
-        frame["checkpoint"].ne("tail") | frame["variant"].ne("modular_op")
-    ]  # measured at the end alone
-    judged = Study(late[late["checkpoint"] != "best"], checkpoint="last").claims(["modular_op_beats_modular"])
+    at_end = frame[frame["checkpoint"].ne("tail") | frame["variant"].ne("modular_op")]  # modular_op: no tail
+    judged = Study(at_end[at_end["checkpoint"] != "best"], checkpoint="last").claims(BEATS)
     assert set(judged["verdict_tail"]) == {NOT_ENOUGH}
     assert set(judged["verdict"]) == {SUPPORTED}
 
 
-def test_a_number_that_only_crosses_the_border_does_not_differ_between_checkpoints(tmp_path):
+def test_a_number_that_only_crosses_the_border_does_not_differ_between_checkpoints(true):
     """One of four tasks is worse at `best`: the interval then holds 0, and no shift is sure."""
-    simulate(tmp_path, settings=["regression"], rules=[8], data_seeds=range(4), num_evaluations=1)
-    frame = load_results(tmp_path)
-    ours, theirs = (
-        frame["variant"].eq(name) & frame["measure"].eq("loss") for name in ("modular_op", "modular")
-    )
-    frame["value"] = frame["value"].mask(theirs, 1.0).mask(ours, 0.9 - 0.01 * frame["data_seed"])
-    one = ours & frame["checkpoint"].eq("best") & frame["data_seed"].eq(0)
+    frame = true[true["num_rules"].eq(8) & true["data_seed"].lt(4)].copy()
+    first, second = (losses_of(frame, name) for name in ("modular_op", "modular"))
+    frame["value"] = frame["value"].mask(second, 1.0).mask(first, 0.9 - 0.01 * frame["data_seed"])
+    one = first & frame["checkpoint"].eq("best") & frame["data_seed"].eq(0)
     frame["value"] = frame["value"].mask(one, 1.3)
-    (beats,) = Study(frame).claims(["modular_op_beats_modular"]).drop_duplicates("claim").itertuples()
+    (beats,) = Study(frame).claims(BEATS).drop_duplicates("claim").itertuples()
     assert (beats.verdict, beats.verdict_best) == (SUPPORTED, UNDECIDED)
     assert beats.p_shift > 0.3
 
@@ -153,16 +159,17 @@ def test_a_difference_is_a_share_of_what_can_be_lost():
     draws = np.sort(rule_distributions(4), axis=1)[:, ::-1]
     one = np.abs(draws - np.eye(4)[0]).sum(axis=1).mean()  # all tokens at one module
     assert lost(MEASURES["adaptation"], 4) == pytest.approx(one)
-    rules = pd.Series([2, 8])
-    shares = share_lost(MEASURES["alignment"], pd.Series([0.25, 0.25]), rules)
+    shares = share_lost(MEASURES["alignment"], pd.Series([0.25, 0.25]), pd.Series([2, 8]))
     assert shares.tolist() == pytest.approx([0.5, 2 / 7])
 
 
-def test_noise_alone_decides_nothing(tmp_path):
+def test_noise_alone_decides_nothing():
     same = World(floor={name: (lambda x: 0.3) for name in VARIANTS}, noise=0.3)
-    judged = study(tmp_path, world=same).claims(["modular_op_beats_modular", FEW[1], "gt_modular_wins"])
+    judged = Study(results_of(same, checkpoints=["tail"], **TASKS)).claims(
+        [*BEATS, FEW[1], "gt_modular_wins"]
+    )
     assert set(judged["verdict"]) <= {UNDECIDED, CONTRADICTED}
-    beats = judged[judged["claim"] == "modular_op_beats_modular"]
+    beats = judged[judged["claim"] == BEATS[0]]
     assert set(beats["verdict"]) == {UNDECIDED}
     assert beats["why"].str.contains(r"holds the border; (?:about \d+|more than 1000) fresh tasks").all()
     undecided = judged["evidence_verdict"] == UNDECIDED
@@ -172,50 +179,43 @@ def test_noise_alone_decides_nothing(tmp_path):
         assert (f"about {needed:.0f} fresh tasks" if np.isfinite(needed) else "more than 1000") in row.why
 
 
-def test_too_few_tasks_say_so_whatever_the_seeds_and_missing_variants_and_histories_do_not_crash(tmp_path):
-    judged = study(tmp_path / "two", rules=[4, 8], data_seeds=range(2), seeds=range(4)).claims()
+def test_two_tasks_are_too_few_whatever_the_seeds_and_missing_variants_do_not_crash(at_tail):
+    two = at_tail[at_tail["data_seed"] < 2]
+    judged = Study(two).claims()
     assert set(judged["verdict"]) == {NOT_ENOUGH}
     assert judged["num_tasks"].max() == 2
     assert (judged["why"] == "at least 3 tasks are needed").any()
-    found = study(tmp_path / "one", variants=["modular"], seeds=[0], rules=[2])
-    assert verdicts(found)["gt_modular_wins"] == NOT_ENOUGH
+    one = at_tail[at_tail["variant"].eq("modular") & at_tail["num_rules"].eq(2)]
+    assert verdicts(one)["gt_modular_wins"] == NOT_ENOUGH
 
 
-def test_kinds_are_judged_apart(tmp_path):
-    """A claim that holds for one architecture must not carry the other."""
-    grid = {"rules": [8], "seeds": [0, 1], "data_seeds": range(5)}
-    good = World(noise=0.01)
-    bad = World(floor={**good.floor, "modular_op": lambda x: 0.5}, noise=0.01)
-    study(tmp_path, world=good, **grid)
-    judged = study(tmp_path, world=bad, kinds=[("mha", {"search": "v2"})], **grid).claims(
-        ["modular_op_beats_modular"]
-    )
-    found = judged.drop_duplicates("kind").set_index("kind")["verdict"].to_dict()
-    assert found == {"MLP regression": SUPPORTED, "MHA v2 regression": CONTRADICTED}
+def test_task_types_are_judged_apart(at_tail):
+    """A claim that holds for one architecture must not carry the other, whose variants are swapped."""
+    swapped = {"modular": "modular_op", "modular_op": "modular"}
+    names = at_tail["variant"].astype(str).replace(swapped)
+    other = at_tail.assign(arch="mha", task_options="search=v2", variant=names)
+    judged = Study(pd.concat([at_tail, other], ignore_index=True)).claims(BEATS)
+    by_kind = judged.drop_duplicates("kind").set_index("kind")["verdict"].to_dict()
+    assert by_kind == {"MLP regression": SUPPORTED, "MHA v2 regression": CONTRADICTED}
     (words,) = in_words(judged)["words"]
     assert words == "supported in 1 of 2 kinds; contradicted in MHA v2 regression"
 
 
-def test_models_that_diverged_are_counted(tmp_path):
-    world = World(diverged=(("modular", 0, 1), ("modular", 2, 0)), noise=0.01)
-    found = study(tmp_path, rules=[8], world=world)
-    judged = found.claims(["modular_op_beats_modular"])
+def test_models_that_diverged_are_counted(at_tail):
+    frame = at_tail[at_tail["num_rules"] == 8]
+    diverged = losses_of(frame, "modular") & frame["data_seed"].isin([0, 2])
+    study = Study(frame.assign(value=frame["value"].mask(diverged)))
+    judged = study.claims(BEATS)
     (row,) = judged[judged["evidence"].str.contains("in distribution")].itertuples()
-    assert (row.num_models, row.num_missing, row.num_tasks) == (16, 2, 6)
-    assert "2 values lost to models that diverged" in print_claims(judged)
-    assert len(found.diverged) == 2
+    assert (row.num_models, row.num_missing, row.num_tasks) == (20, 4, 10)
+    assert "4 values lost to models that diverged" in print_claims(judged)
+    assert len(study.diverged) == 4
 
 
-def test_variants_of_users_do_not_count_and_contradiction_is_corrected_for_the_looks(tmp_path):
-    few = {"rules": [4, 8], "data_seeds": range(4), "seeds": [0]}
-    judged = study(tmp_path / "a", **few).claims()
-    wide = study(tmp_path / "b", variants=[*VARIANTS, ("modular", {"modules": 16})], **few)
-    pd.testing.assert_frame_equal(judged, wide.claims())
-    for _, claim in judged[judged["evidence_verdict"] != "beside"].groupby("claim"):
-        p, corrected = claim["p_against"], claim["p_against_corrected"]
-        assert (corrected.dropna() >= p.dropna()).all()
-        if p.notna().any():
-            assert corrected[p.idxmin()] == pytest.approx(min(1.0, p.notna().sum() * p.min()))
+def test_variants_of_users_do_not_count(at_tail):
+    own = at_tail[at_tail["variant"] == "modular"].assign(model_options="modules=16", value=9.0)
+    wide = pd.concat([at_tail, own], ignore_index=True)
+    pd.testing.assert_frame_equal(Study(at_tail).claims(), Study(wide).claims())
 
 
 @pytest.mark.parametrize(

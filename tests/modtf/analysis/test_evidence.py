@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from modtf.analysis.claims import CLAIMS, Claim, Evidence, judge, mean_evidence, register_claim
+from modtf.analysis.claims import Claim, Evidence, judge, mean_evidence
 from modtf.analysis.claims.evidence import agreement_evidence, share_evidence
 from modtf.analysis.claims.judge import CONTRADICTED, NOT_ENOUGH, SUPPORTED, UNDECIDED, combine
 from modtf.analysis.ranking import share_error
@@ -129,13 +129,3 @@ def test_a_claim_needs_all_and_one_refutes_it():
     assert combine([SUPPORTED, UNDECIDED]) == UNDECIDED
     assert combine([UNDECIDED, NOT_ENOUGH]) == NOT_ENOUGH
     assert combine([SUPPORTED, NOT_ENOUGH, CONTRADICTED]) == CONTRADICTED
-
-
-def test_claims_register_as_everything_else():
-    with pytest.raises(ValueError, match="there already"):
-        register_claim("gt_modular_wins", text="", figure="", statistic="")(lambda study: iter(()))
-    with pytest.raises(ValueError, match="lower-case"):
-        register_claim("GT wins", text="", figure="", statistic="")
-    with pytest.raises(ValueError, match="must be a function under @register_claim"):
-        CLAIMS.register("mine")(Evidence)
-    assert all(isinstance(CLAIMS[name], Claim) for name in CLAIMS)

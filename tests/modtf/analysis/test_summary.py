@@ -51,12 +51,9 @@ def test_a_mean_over_different_things_is_refused(frame, small_folder):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"frame": [1, 2]}, "is no table; expected what modtf.load_results gives"),
         ({"by": ["depth"]}, "no column 'depth'; it has"),
-        ({"by": 3}, "by=3"),
         ({"by": ["value"]}, "for every value of 'value'"),
         ({"value": "folder"}, "'folder' holds no numbers"),
-        ({"level": 95}, "level=95"),
     ],
 )
 def test_what_makes_no_sense_is_refused(frame, wrong, words):

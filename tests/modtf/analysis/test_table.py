@@ -3,15 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
-from simulated_results import World, study_of
+from simulated_results import World, results_of
 
-from modtf.analysis import results_table, table_note
+from modtf.analysis import Study, results_table, table_note
 from modtf.results import VARIANTS
 
 
-def one_cell(out, tasks=2, **changes):
-    grid = {"rules": [4], "data_seeds": range(tasks), "seeds": range(2)}
-    return study_of(out, **(grid | changes)).results
+def one_cell(tasks=2, **changes):
+    """Return the results of one cell per variant at the checkpoint of its family."""
+    return Study(results_of(**{"rules": [4], "data_seeds": range(tasks), **changes})).results
 
 
 def cells(line):
@@ -19,8 +19,8 @@ def cells(line):
 
 
 @pytest.mark.parametrize("arch", ["mlp", "rnn"])
-def test_rows_and_columns(arch, tmp_path):
-    frame = one_cell(tmp_path, kinds=[(arch, {})])
+def test_rows_and_columns(arch):
+    frame = one_cell(kinds=[(arch, {})])
     lines = results_table(frame).splitlines()
     assert [line.split()[0] for line in lines[2:]] == [*VARIANTS, "random"]
     measures = ["collapse avg", "collapse worst", "alignment", "inverse MI", "adaptation"]
@@ -37,14 +37,14 @@ def test_rows_and_columns(arch, tmp_path):
     assert len(random) == 6
 
 
-def test_classification_shows_the_error_in_percent(tmp_path):
-    lines = results_table(one_cell(tmp_path, settings=["classification"])).splitlines()
+def test_classification_shows_the_error_in_percent():
+    lines = results_table(one_cell(settings=["classification"])).splitlines()
     assert cells(lines[0])[1:3] == ["error % in", "error % out"]
     assert len(cells(lines[2])[1].partition(" ")[0].partition(".")[2]) == 1
 
 
-def test_the_note_says_what_the_interval_is_over(tmp_path):
-    frame = one_cell(tmp_path, kinds=[("rnn", {})], tasks=3)
+def test_the_note_says_what_the_interval_is_over():
+    frame = one_cell(kinds=[("rnn", {})], tasks=3)
     note = table_note(frame)
     assert note.startswith("mean ±95% interval (Student's t) over 3 tasks, each the mean of its 2 seeds; ")
     for words in (
@@ -59,16 +59,16 @@ def test_the_note_says_what_the_interval_is_over(tmp_path):
     assert table_note(one).startswith(words)
 
 
-def test_options_are_part_of_a_name_and_models_that_diverged_are_shown(tmp_path):
+def test_options_are_part_of_a_name_and_models_that_diverged_are_shown():
     world = World(diverged=(("modular", 0, 1), ("gt_modular", 0, 0), ("gt_modular", 0, 1)))
     variants = ["gt_modular", "modular", ("modular_op", {"modules": 8})]
-    frame = one_cell(tmp_path, world=world, variants=variants)
+    frame = one_cell(world=world, variants=variants)
     modular, with_options, gt_modular = (cells(line) for line in results_table(frame).splitlines()[2:5])
     assert modular[1].endswith("(1 lost)")
     assert with_options[0] == "modular_op (modules=8)"
     assert "±" not in gt_modular[1]  # one task is left
     assert gt_modular[1].endswith("(2 lost)")
-    none_left = one_cell(tmp_path / "none", tasks=1, variants=["gt_modular"], world=world)
+    none_left = one_cell(tasks=1, variants=["gt_modular"], world=world)
     assert cells(results_table(none_left).splitlines()[2])[1] == "- (2 lost)"
     alignment = {cells(line)[0]: cells(line)[3] for line in results_table(frame).splitlines()[5:]}
     assert alignment == {"random (4 modules)": "0.750", "random (8 modules)": "0.875"}
@@ -82,10 +82,10 @@ def test_a_table_is_of_one_cell(small_study):
     assert "MLP regression, R = 8, width 32" in text
 
 
-def test_small_losses_have_more_digits_and_a_column_without_rows_is_a_dash(tmp_path):
+def test_small_losses_have_more_digits_and_a_column_without_rows_is_a_dash():
     floor = {name: (lambda x: 0.0) for name in VARIANTS}
     world = World(floor=floor, speed=dict.fromkeys(VARIANTS, 6) | {"gt_modular": 8})  # losses of exp(-speed)
-    frame = one_cell(tmp_path, world=world)
+    frame = one_cell(world=world)
     lines = results_table(frame).splitlines()
     shown = [cells(line)[1].partition(" ")[0] for line in lines[2:6]]
     assert {len(text.partition(".")[2]) for text in shown} == {5}
@@ -96,9 +96,9 @@ def test_small_losses_have_more_digits_and_a_column_without_rows_is_a_dash(tmp_p
     assert [cells(line)[2] for line in results_table(inside).splitlines()[2:6]] == ["-"] * 4
 
 
-def test_modules_picked_at_random_have_a_row_for_every_number_of_them(tmp_path):
+def test_modules_picked_at_random_have_a_row_for_every_number_of_them():
     """In a routed layer with M modules, random routing has alignment 1 - 1/M for any R."""
-    frame = one_cell(tmp_path, kinds=[("mlp", {})])
+    frame = one_cell(kinds=[("mlp", {})])
     kept = frame[(frame["measure"] == "alignment") & frame["variant"].isin(["modular", "gt_modular"])]
     errors = frame[(frame["measure"] == "loss") & frame["variant"].isin(["modular", "gt_modular"])]
     modules = kept["variant"].astype(str).map({"modular": 4, "gt_modular": 21}).astype(int)

@@ -1,8 +1,58 @@
-"""Means of scores, and scores as arrays."""
+"""Losses and errors against NumPy; means of scores, and scores as arrays."""
 
 import numpy as np
 
+from modtf.evaluation.elementwise import (
+    absolute_error,
+    categorical_cross_entropy,
+    cross_entropy,
+    error_of,
+    loss_of,
+    misclassified,
+    wrong_class,
+)
 from modtf.evaluation.scores import Scores, from_arrays, mean_scores, to_arrays
+from modtf.families import FAMILIES
+from modtf.settings import SETTINGS
+
+
+def test_absolute_error():
+    np.testing.assert_array_equal(absolute_error(np.array([1.0, -2.0]), np.array([3.0, -2.5])), [2.0, 0.5])
+
+
+def test_cross_entropy():
+    label, logit = np.array([0.0, 1.0, 0.0, 1.0]), np.array([-0.7, 2.0, 3.0, -0.1])
+    p = 1 / (1 + np.exp(-logit))
+    expected = -(label * np.log(p) + (1 - label) * np.log(1 - p))
+    np.testing.assert_allclose(cross_entropy(label, logit), expected, rtol=1e-12)
+
+
+def test_cross_entropy_of_large_logits_is_finite():
+    found = cross_entropy(np.array([0.0, 1.0, 1.0]), np.array([1e4, 1e4, -1e4]))
+    np.testing.assert_allclose(found, [1e4, 0.0, 1e4])
+
+
+def test_misclassified():
+    label, logit = np.array([0.0, 1.0, 0.0, 1.0, 1.0]), np.array([-1.0, 1.0, 1.0, -1.0, 0.0])
+    np.testing.assert_array_equal(misclassified(label, logit), [0, 0, 1, 1, 0])  # y >= 0 is label 1
+
+
+def test_categorical():
+    """Logits of three classes; the labels come as numbers of any kind."""
+    logits = np.array([[[2.0, 0.0, -1.0], [0.5, 1.0, 1e4]], [[-3.0, 0.1, 0.2], [1.0, 7.0, 2.0]]])
+    label = np.array([[0, 1], [1, 1]])
+    shifted = logits - logits.max(-1, keepdims=True)
+    log_p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    expected = -np.take_along_axis(log_p, label[..., None], -1)[..., 0]
+    for given in (label, label.astype(np.float32)):
+        np.testing.assert_allclose(categorical_cross_entropy(given, logits), expected, rtol=1e-12)
+        np.testing.assert_array_equal(wrong_class(given, logits), [[0, 1], [1, 0]])
+
+
+def test_every_setting_of_a_family_has_a_loss_and_where_it_is_compared_by_it_an_error():
+    for setting in {setting for family in FAMILIES.values() for setting in family.settings} | {*SETTINGS}:
+        assert callable(loss_of(setting))
+        assert (error_of(setting) is None) == (SETTINGS[setting].performance == "loss")
 
 
 def scores(number: float) -> Scores:
@@ -27,8 +77,8 @@ def test_names():
 
 
 def test_arrays_are_the_scores_again():
-    found = [scores(1.0), scores(2.0)]
-    again = from_arrays({**to_arrays(found), "steps": np.arange(2)})
-    ours, theirs = ([(one.rows, one.activation) for one in some] for some in (again, found))
-    np.testing.assert_equal(ours, theirs)
+    before = [scores(1.0), scores(2.0)]
+    after = from_arrays({**to_arrays(before), "steps": np.arange(2)})
+    read, written = ([(one.rows, one.activation) for one in some] for some in (after, before))
+    np.testing.assert_equal(read, written)
     assert from_arrays(to_arrays([])) == []

@@ -4,9 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from simulated_results import study_of
+from simulated_results import results_of
 
-from modtf.analysis import performance_rows
+from modtf.analysis import Study, performance_rows
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.figures import NothingToDraw
@@ -24,9 +24,9 @@ DOSES = [
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
+def study():
     variants = ["modular", "gt_modular", *(("clamped", dose) for dose in [*DOSES, {"of": "modular"}])]
-    return study_of(tmp_path_factory.mktemp("doses"), rules=[8], data_seeds=range(3), variants=variants)
+    return Study(results_of(rules=[8], data_seeds=range(3), variants=variants))
 
 
 def test_every_dose_is_a_point_of_its_family(study):
@@ -55,27 +55,24 @@ def test_without_given_routing_it_says_how_to_get_it(study):
         [*study.of_variants(["modular", "gt_modular"]).figure("misrouting")]
 
 
-COSTS = (
-    2.0  # of the log loss from perfect to wrong; a drawn module costs a tenth more, half the modules a fifth
-)
+#: of the log loss from perfect to wrong; a drawn module costs a tenth more, half the modules a fifth
+COSTS = 2.0
 
 
 @pytest.fixture(scope="module")
-def priced(tmp_path_factory):
+def priced():
     """All matrices of the study, with known prices."""
     ways = [(*which, hard) for which, drawn in STUDY.items() for hard in (False, True)[: 1 + drawn]]
     variants = [("clamped", dict(zip(("matrix", "amount", "hard"), way, strict=True))) for way in ways]
-    found = study_of(
-        tmp_path_factory.mktemp("priced"), rules=[8], data_seeds=range(5), seeds=[0], variants=variants
+    results = results_of(rules=[8], data_seeds=range(5), seeds=[0], variants=variants)
+    doses = [dose(options) for options in results["model_options"].astype(str)]
+    drawn, collapsed = (
+        [test(each) for each in doses] for test in (lambda d: d[2], lambda d: d[0] == "collapsed")
     )
-    doses = [dose(said) for said in found.results["model_options"].astype(str)]
-    distances = [distance(*each[:2]) for each in doses]
-    drawn = np.array([each[2] for each in doses])
-    collapsed = np.array([each[0] == "collapsed" for each in doses])
-    cost = np.exp(COSTS * np.array(distances) + np.log(1.1) * drawn + np.log(1.2) * collapsed)
-    is_loss = found.results["measure"] == "loss"
-    found.results["value"] = found.results["value"].where(~is_loss, found.results["value"] * cost)
-    return found
+    distances = np.array([distance(*each[:2]) for each in doses])
+    cost = np.exp(COSTS * distances + np.log(1.1) * np.array(drawn) + np.log(1.2) * np.array(collapsed))
+    is_loss = results["measure"] == "loss"
+    return Study(results.assign(value=results["value"].where(~is_loss, results["value"] * cost)))
 
 
 @pytest.mark.parametrize(("matrix", "amount"), STUDY)

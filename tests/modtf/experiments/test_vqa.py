@@ -1,17 +1,23 @@
-"""The study of libraries: its cells, and claims and figures of simulated results."""
+"""The study of libraries: its cells, claims, figures, and routers against permuted groups."""
 
 from itertools import product
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import modtf
-from modtf.analysis.claims import judge_all
+from modtf.analysis.claims import CLAIMS, judge_all
 from modtf.analysis.figures import NothingToDraw
 from modtf.experiments.vqa import FAMILY, MAIN, SETS, number
+from modtf.experiments.vqa.claims import against_chance, routed
 from modtf.experiments.vqa.figures import accuracies
 from modtf.families import FAMILIES
+from modtf.families.vqa_questions import QUESTIONS
+from modtf.metrics import alignment, inverse_mutual_information
+from modtf.results import Activations
 from modtf.results.schema import COLUMNS
 from modtf.studies import load_study
 
@@ -32,7 +38,7 @@ NOVEL = {  # % of error, as the published claims have it
     "all_mixed_all": 30,
     "sub_mixed_all": 24,
 }
-CLAIMS = (
+JUDGED = (
     "group_encoders_beat_one",
     "group_encoders_beat_those_per_sub_task",
     "encoders_per_sub_task_beat_one",
@@ -67,23 +73,23 @@ def study_of(frame):
 
 
 def test_claims_as_published():
-    judged = judge_all(study_of(results()), CLAIMS)
-    assert set(judged["claim"]) == set(CLAIMS)
+    judged = judge_all(study_of(results()), JUDGED)
+    assert set(judged["claim"]) == set(JUDGED)
     assert set(judged["verdict"]) == {"supported"}, judged[["claim", "evidence", "value", "verdict"]]
-    gain = judged.loc[judged["claim"] == CLAIMS[0], "value"]
+    gain = judged.loc[judged["claim"] == JUDGED[0], "value"]
     np.testing.assert_allclose(gain, 15, atol=0.5)  # in points
 
 
 def test_claims_that_do_not_hold():
     turned = {**NOVEL, "group_all_all": 40, "all_all_sub": 20, "sub_mixed_all": 35}
-    judged = judge_all(study_of(results(novel=turned)), CLAIMS).groupby("claim")["verdict"].first()
+    judged = judge_all(study_of(results(novel=turned)), JUDGED).groupby("claim")["verdict"].first()
     wrong = {name for name, verdict in judged.items() if verdict == "contradicted"}
-    assert {CLAIMS[0], CLAIMS[1], CLAIMS[3], CLAIMS[5], CLAIMS[7]} <= wrong
+    assert {JUDGED[0], JUDGED[1], JUDGED[3], JUDGED[5], JUDGED[7]} <= wrong
 
 
 def test_nothing_is_said_of_what_is_not_learned():
-    judged = judge_all(study_of(results(iid=12.0)), CLAIMS)
-    assert set(judged["claim"]) == set(CLAIMS)
+    judged = judge_all(study_of(results(iid=12.0)), JUDGED)
+    assert set(judged["claim"]) == set(JUDGED)
     assert set(judged["verdict"]) == {"not enough runs"}
     lacking = judged.loc[judged["evidence_verdict"] == "not enough runs", "why"]
     assert set(lacking) == {"accuracy in distribution is below 90%"}
@@ -101,7 +107,7 @@ def test_the_libraries_are_held_against_each_other_not_against_one():
 
 
 def test_ten_times_the_data_are_asked_for():
-    judged = judge_all(study_of(results(examples=210_000)), CLAIMS[-1:])
+    judged = judge_all(study_of(results(examples=210_000)), JUDGED[-1:])
     assert set(judged["verdict"]) == {"not enough runs"}
 
 
@@ -146,3 +152,68 @@ def test_the_study():
 def test_options_of_results():
     assert number("question=attribute", "rounds", 2) == 2
     assert number("question=attribute,rounds=20,examples=12600.0", "examples", 210_000) == 12_600
+
+
+GROUPS = QUESTIONS["attribute"].group_of  # of 10, 5, 3 and 3 sub-tasks
+MEASURES = (alignment, inverse_mutual_information)
+TASKS = 3
+
+
+def of(matrix, measure, permutations=200):
+    return against_chance([[matrix]] * TASKS, GROUPS, measure, permutations)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_groups_that_are_found(measure):
+    found = of(np.eye(4)[list(GROUPS)], measure)
+    np.testing.assert_allclose(found.tasks, 0, atol=1e-12)
+    assert found.p == 1 / 201  # the least there is
+    assert found.interval[0] > 0.3
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_router_that_tells_nothing(measure):
+    found = of(np.full([21, 4], 0.25), measure)
+    assert found.p == 1
+    np.testing.assert_allclose(found.interval, found.tasks.mean())
+
+
+def test_p_is_exact_where_groups_are_nothing_to_a_router():
+    generator = np.random.RandomState(0)
+    other = [np.eye(4)[generator.permutation(GROUPS)] for _ in range(200)]
+    p = [against_chance([[matrix]], GROUPS, inverse_mutual_information, 19).p for matrix in other]
+    for share in (0.1, 0.5):  # two standard deviations of 200
+        assert np.mean(np.array(p) <= share) < share + 2 * np.sqrt(share * (1 - share) / 200)
+
+
+def test_tasks_are_permuted_by_themselves():
+    found = of(np.eye(4)[np.arange(21) % 4], alignment)
+    assert found.permuted.shape == (200, TASKS)
+    assert (found.permuted.std(axis=1) > 0).mean() > 0.9
+    assert found.p > 0.05
+    low, high = found.interval
+    assert low < found.permuted.mean() < high
+
+
+def test_a_study():
+    """Matrices of a router at the encoder: of two tasks the groups', of a third a model that diverged."""
+    matrix = np.eye(4)[list(GROUPS)]
+    matrices = np.stack([matrix, matrix, np.full_like(matrix, np.nan)])
+    seeds = np.arange(3)
+    cell = Activations({}, matrices, matrices, matrices[None], np.array([1]), seeds, seeds * 0, "encoder")
+    definition = SimpleNamespace(task=modtf.Task("vqa_mnist", question="attribute"))
+    study: Any = SimpleNamespace(
+        cells=[SimpleNamespace(definition=definition)],
+        activations=lambda place, variant: [cell] if place == "encoder" else [],
+        checkpoint="tail",
+        level=0.95,
+    )
+    tasks, groups = routed(study)
+    assert (list(tasks), groups) == ([0, 1], list(GROUPS))
+    assert routed(study, "module") == ({}, list(GROUPS))  # one for all there
+    (evidence,) = CLAIMS["the_router_finds_groups"].evidence(study)
+    assert evidence.num_tasks == 2
+    assert evidence.value > 0.3
+    definition.task = modtf.Task("vqa_mnist", question="comparison")  # four leaves, in no groups
+    assert routed(study) == ({}, [])
+    assert not list(CLAIMS["the_router_finds_groups"].evidence(study))

@@ -41,10 +41,3 @@ def test_the_published_protocol(dataset, steps, batches):
     assert (protocol.training.schedule, protocol.training.evaluations) == ("cosine_epochs", 200)
     assert task.name == f"corruptions_{dataset}_categorical_r7_task0"
     assert task.identity()["dataset"] == dataset
-
-
-def test_what_there_is_not():
-    with pytest.raises(ValueError, match="dataset='faces' is not known; expected one of digits, emnist"):
-        Task("corruptions", dataset="faces")
-    with pytest.raises(ValueError, match="the tasks of arch='corruptions' have 7"):
-        Task("corruptions", num_rules=8)

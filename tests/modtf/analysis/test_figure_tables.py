@@ -1,0 +1,118 @@
+"""Tables and notes of figures: what is averaged, what is left out, and what cannot be drawn."""
+
+import pandas as pd
+import pytest
+from simulated_results import results_of, study_of
+
+from modtf.analysis import Study, summarise
+from modtf.analysis.figures import NothingToDraw, average, performance
+from modtf.protocol import Training
+
+FEW = {"data_seeds": [0], "seeds": [0]}
+
+
+def test_no_width_is_left_out_and_variants_of_one_kind_alone_cost_no_figure(tmp_path, undrawn):
+    """One task type has an option at one width; another has a router."""
+    shared = {"rules": [4], **FEW}
+    study_of(tmp_path, widths=[32], variants=["modular", "gt_modular", ("modular", {"modules": 3})], **shared)
+    rnn: dict = {"kinds": [("rnn", {})], "widths": [16, 64]}
+    study = study_of(tmp_path, variants=["modular", "gt_modular", "switch"], **rnn, **shared)
+    for name in ("activation", "activation_evolution"):
+        assert [picture.name[-4:] for picture in study.figure(name)] == ["_e16", "_e32", "_e64"]
+    for name in ("collapse_and_specialisation_bars", "training_curves"):
+        overview, *others = study.figure(name)
+        assert (
+            {"modular", "gt_modular"} <= set(overview.table["variant"]) <= {"modular", "gt_modular", "random"}
+        )
+        assert overview.note.endswith("not run with all sizes and left out: modular (modules=3), switch.")
+        (apart,) = [picture for picture in others if picture.name.endswith("_e64")]
+        assert "switch" in set(apart.table["variant"])
+    study_of(tmp_path, kinds=[("mha", {"search": "v2"})], variants=["sparse"], **shared)
+    names = [picture.name for picture in Study.read(tmp_path).figure("collapse_and_specialisation_bars")]
+    assert [name[-4:] for name in names] == ["_e16", "_e32", "_e64"]  # no variant is everywhere
+
+
+def test_a_point_is_the_mean_of_the_same_sizes_for_every_variant(whole):
+    rows = performance(whole.results)
+    smaller = rows[(rows["variant"] != "modular") | (rows["width"] == 32)]
+    table, note = average(whole, smaller, ["kind", "where", "measure", "num_rules", "variant"])
+    expected = summarise(rows[rows["width"] == 32], ["kind", "where", "measure", "num_rules", "variant"])
+    pd.testing.assert_frame_equal(table, expected)
+    assert "width 32;" in note
+    assert "sizes that not all variants were run with are left out" in note
+
+
+def test_measures_are_drawn_by_place(foreign):
+    """A model with two routed layers: panels of each, and no random activation of unknown sizes."""
+    rows = foreign.results.drop(columns=["router", "kind"])
+    placed = rows["condition"].eq("iid") & rows["measure"].isin(["alignment", "collapse_avg"])
+    both = [rows[placed].assign(place=place) for place in ("encoder", "root")]
+    study = Study(pd.concat([rows[rows["measure"] == "error"], *both]))
+    assert study.places == ["encoder", "root"]
+    (picture,) = study.figure("collapse_and_specialisation_bars")
+    labels = set(picture.table["label"])
+    assert labels == {f"{m}: {p}" for m in ("Alignment", "Collapse (average)") for p in study.places}
+    assert "random" not in set(picture.table["variant"])
+    (picture,) = study.figure("against_modular")
+    assert labels < set(picture.table["score"])
+    lines = study.table().splitlines()[2:5]
+    assert lines[0].split()[-6:] == ["collapse", "avg", "alignment", "alignment", "parameters", "seconds"]
+    assert (lines[1].split(), set(lines[2])) == (["encoder", "root"] * 2, {"-"})
+
+
+def test_kinds_trained_in_different_ways_are_averaged_in_the_overview(whole, undrawn):
+    """In the published protocol an mlp trains for 100,000 steps, the others for 500,000."""
+    results = whole.results.drop(columns="router")
+    apart = Study(results.assign(protocol=results["arch"].astype(str)))
+    name = "collapse_and_specialisation_vs_num_rules"
+    pd.testing.assert_frame_equal(apart.figure(name)[0].table, whole.figure(name)[0].table)
+
+
+def test_models_that_all_diverged_leave_an_empty_panel(foreign):
+    results = foreign.results.drop(columns="router")
+    lost = Study(results.assign(value=results["value"].where(results["measure"] != "error")))
+    (picture,) = lost.figure("performance_vs_num_rules")
+    assert picture.table["mean"].isna().all()
+    assert "values not finite" in picture.note
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("ranking", "a single task was run"),
+        ("ranking_pies", "a single task was run"),
+        ("performance_vs_width", "only one width, 32"),
+        ("collapse_and_specialisation_vs_num_rules", "only one number of rules, 8"),
+    ],
+)
+def test_nothing_of_one_value_is_drawn(name, reason, undrawn):
+    """The results are those of `modtf run`: all variants on one task."""
+    study = Study(results_of(rules=[8], data_seeds=[0]))
+    with pytest.raises(NothingToDraw, match=reason):
+        study.figure(name)
+    assert {picture.name for picture in study.figure("performance_vs_num_rules")} == {"performance_bars"}
+
+
+def test_curves_need_a_step_that_cells_share(tmp_path, undrawn):
+    shared, shorter = {"rules": [8], **FEW}, Training(steps=3000, learning_rate=1e-4)
+    study_of(tmp_path, **shared)
+    study = study_of(tmp_path, kinds=[("rnn", {})], training=shorter, **shared)
+    names = [picture.name for picture in study.figure("training_curves")]
+    assert names == ["training_curves_by_family", "training_curves_e32"]  # averaged over both: step 0 alone
+    study.history = study.history[study.history["step"] == 0]
+    with pytest.raises(NothingToDraw, match="no cells share a step beyond the first"):
+        study.figure("training_curves")
+
+
+@pytest.mark.slow
+def test_a_mean_over_kinds_does_not_change_them_along_its_line(tmp_path, undrawn):
+    """Lines average only task types with every R: mlp has R = 2, 8, 32, mha only 2, 8."""
+    few, name = {"data_seeds": range(2)}, "collapse_and_specialisation_vs_num_rules"
+    study_of(tmp_path, rules=(2, 8, 32), **few)
+    both = study_of(tmp_path, kinds=[("mha", {"search": "v1"})], rules=(2, 8), **few)
+    first, *others = both.figure(name)
+    learned = first.table[first.table["variant"] != "random"]
+    assert set(learned["num_models"]) == {4}  # two tasks x two seeds, of one kind
+    assert [set(picture.table["kind"]) for picture in others] == [{"MLP regression", "MHA v1 regression"}]
+    three = study_of(tmp_path, kinds=[("rnn", {})], rules=(4,), **few)
+    assert [picture.name for picture in three.figure(name)] == [f"{name}_e32"]
