@@ -85,7 +85,7 @@ def test_passes_what_each_measure_asks_for(population):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "named",
     [
         {},
         {"groups": ["collapse"]},
@@ -95,14 +95,14 @@ def test_passes_what_each_measure_asks_for(population):
     ],
     ids=lambda given: " ".join(given) or "nothing",
 )
-def test_a_population_is_its_members(population, given):
-    together, found = measure_population(population, **given), []
+def test_a_population_is_its_members(population, named):
+    together, alone = measure_population(population, **named), []
     for i, matrix in enumerate(population):
-        mine = {name: value[i] if isinstance(value, np.ndarray) else value for name, value in given.items()}
-        found.append(measure_all(matrix, **mine))
-        assert {name: values[i] for name, values in together.items()} == found[-1]
+        own = {name: value[i] if isinstance(value, np.ndarray) else value for name, value in named.items()}
+        alone.append(measure_all(matrix, **own))
+        assert {name: values[i] for name, values in together.items()} == alone[-1]
     assert all(values.shape == (3,) and values.dtype == np.float64 for values in together.values())
-    assert given == {} or found[0] != measure_all(population[0])
+    assert named == {} or alone[0] != measure_all(population[0])
 
 
 def test_monolithic_population():

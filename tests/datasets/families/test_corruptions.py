@@ -72,11 +72,11 @@ def test_a_corruption_equals_scipys_in_numpy_and_in_tensorflow(rule, severity, i
     expected = filtered(images, lambda c: ORACLES[rule](c, strength, noise))
     uniform = np.broadcast_to(noise[None, :, :, None], images.shape)
     for ops, x, u in ((np, images, uniform), (host_ops, tf.constant(images), tf.constant(uniform))):
-        found = pixels.apply(ops, rule, x, lambda u=u: u, strength)
+        corrupted = pixels.apply(ops, rule, x, lambda u=u: u, strength)
         if rule == 1:  # a sum of all pixels depends on the order of summation
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
+            np.testing.assert_allclose(corrupted, expected, rtol=0, atol=1e-11)
         else:
-            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(corrupted, expected)
 
 
 def test_the_severity_is_the_one_that_was_run():
@@ -115,12 +115,12 @@ def test_a_condition_shows_every_test_image_corrupted_in_its_order(order, toy):
     for rule in padded(order):
         expected = pixels.apply(np, rule, expected, lambda: np.full(x.shape, 0.5), severity)
     expected = expected.astype(np.uint8)
-    found = features["inputs"].numpy()[:, 0]
-    assert (found == found[..., :1]).all()
+    shown = features["inputs"].numpy()[:, 0]
+    assert (shown == shown[..., :1]).all()
     classes = TOY.labels[Corruptions.parameters(toy)["test"]]
     labels = dict(zip((i.tobytes() for i in expected), classes, strict=True))
-    assert {image.tobytes() for image in found[..., :1]} == set(labels)
-    assert [labels[i.tobytes()] for i in found[..., :1]] == target.numpy()[:, 0].tolist()
+    assert {image.tobytes() for image in shown[..., :1]} == set(labels)
+    assert [labels[i.tobytes()] for i in shown[..., :1]] == target.numpy()[:, 0].tolist()
 
 
 def noise_of(task, numbers, order):
@@ -167,8 +167,8 @@ def test_streams_and_evaluations_yield_scipys_pixels(also_streamed, toy, monkeyp
 def test_impulse_noise_is_a_function_of_split_image_condition_and_epoch(toy):
     def noise(split="test", batch_size=500, start=0, **options):
         views = {"views": np.array([3, 0]), **options}
-        found = stream(toy, batch_size, split, seq_len=2, options=views, start_step=start)
-        noisy, clean = np.moveaxis(next(iter(found))[0]["inputs"].numpy(), 1, 0)
+        pairs = stream(toy, batch_size, split, seq_len=2, options=views, start_step=start)
+        noisy, clean = np.moveaxis(next(iter(pairs))[0]["inputs"].numpy(), 1, 0)
         return {c.tobytes(): x for c, x in zip(clean, noisy, strict=True)}
 
     once = noise()

@@ -19,10 +19,10 @@ def task_of(question, **options):
 
 
 def read(task, count=1, split="train", batch_size=60, **options):
-    found = list(islice(modtf.stream(task, batch_size, split, **options), count))
+    elements = list(islice(modtf.stream(task, batch_size, split, **options), count))
     return tuple(
         np.concatenate([np.asarray(part) for part in parts])
-        for parts in zip(*((f["inputs"], f["rule"], y) for f, y in found), strict=True)
+        for parts in zip(*((f["inputs"], f["rule"], y) for f, y in elements), strict=True)
     )
 
 
@@ -124,12 +124,12 @@ def test_comparisons_of_light_colour_and_size():
 
 def test_order_relations_leave_ties_out():
     train, _ = draw_combinations(123, 5)
-    found = dict(zip(sum(QUESTIONS["comparison"].roots, ()), answers("comparison", train), strict=True))
+    relations = dict(zip(sum(QUESTIONS["comparison"].roots, ()), answers("comparison", train), strict=True))
     sizes = train[:, 3]
-    np.testing.assert_array_equal(found["smaller"][1], sizes[:, None] < sizes)
-    np.testing.assert_array_equal(found["smaller"][0], sizes[:, None] > sizes)
-    np.testing.assert_array_equal(found["different_size"][1], sizes[:, None] != sizes)
-    assert not any(np.diagonal(matrix, axis1=1, axis2=2).any() for matrix in found.values())
+    np.testing.assert_array_equal(relations["smaller"][1], sizes[:, None] < sizes)
+    np.testing.assert_array_equal(relations["smaller"][0], sizes[:, None] > sizes)
+    np.testing.assert_array_equal(relations["different_size"][1], sizes[:, None] != sizes)
+    assert not any(np.diagonal(matrix, axis1=1, axis2=2).any() for matrix in relations.values())
 
 
 def test_spatial_relations_and_leaves():
@@ -174,14 +174,14 @@ def test_conditions_show_other_combinations(condition):
 
 def test_golden():
     """Pin the first batch of every question. A change here changes every published number."""
-    found = {}
+    digests = {}
     for question in QUESTIONS:
         images, rules, target = read(task_of(question), 1, "test", 12, condition="novel")
         rounded = np.round(images * 1000).astype("<i4")
-        found[question] = hashlib.sha256(
+        digests[question] = hashlib.sha256(
             rounded.tobytes() + rules.astype("<i4").tobytes() + target.astype("<i4").tobytes()
         ).hexdigest()[:16]
-    assert found == GOLDEN
+    assert digests == GOLDEN
 
 
 GOLDEN = {

@@ -25,15 +25,15 @@ def draw(*shape, seed=0):
 
 def compare(kernel, plain, arguments):
     """Check that both functions give the same tensors, and the same gradients of all arguments."""
-    found = []
+    both = []
     for function in (kernel, plain):
         with tf.GradientTape() as tape:
             tape.watch(arguments)
             results = tf.nest.flatten(function(*arguments))
             value = sum(tf.reduce_sum(draw(*result.shape) * result) for result in results)
-        found.append([*results, *tape.gradient(value, arguments, unconnected_gradients="zero")])
-    for ours, expected in zip(*found, strict=True):
-        np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
+        both.append([*results, *tape.gradient(value, arguments, unconnected_gradients="zero")])
+    for result, expected in zip(*both, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.fixture(params=KERNELS)
@@ -112,8 +112,8 @@ def test_scan(cell, modules, scored, every_form):
         kernels, score = [tf.concat(kernels, axis=2)], tf.zeros([1], tf.float64)
         routing = tf.nn.softmax(draw(tokens, members, modules, batch), axis=2)
 
-    def plain(*given):
-        return textbook.scan(CELLS[cell], layout, by_rule, *given)
+    def plain(*inputs_and_weights):
+        return textbook.scan(CELLS[cell], layout, by_rule, *inputs_and_weights)
 
     arguments = [draw(tokens, members, inputs, batch), routing, score, *kernels]
     if scored:  # the scan gives rules no gradient, because they are data

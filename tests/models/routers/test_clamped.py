@@ -42,11 +42,11 @@ def rules(seed, members, tokens):
 def test_measures_are_the_wanted_ones_and_soft_p_is_the_row_of_the_rule(matrix, amount):
     alignment, information, collapse = WANTED[matrix, amount]
     A = clamped_matrix(R, matrix, amount)
-    found = metrics.measure_all(A)
-    assert found["alignment"] == pytest.approx(alignment, abs=1e-6)
-    assert found["collapse_avg"] == pytest.approx(collapse, abs=1e-6)
+    measured = metrics.measure_all(A)
+    assert measured["alignment"] == pytest.approx(alignment, abs=1e-6)
+    assert measured["collapse_avg"] == pytest.approx(collapse, abs=1e-6)
     if information is not None:
-        assert found["inverse_mutual_information"] == pytest.approx(information, abs=1e-6)
+        assert measured["inverse_mutual_information"] == pytest.approx(information, abs=1e-6)
     rule, drawn = rules(0, 2, 50)
     p = router(matrix=matrix, amount=amount).route(rule, rule).numpy()
     np.testing.assert_array_equal(p.transpose([0, 2, 1]), A[drawn].astype("f4"))
@@ -91,14 +91,14 @@ def test_a_matrix_of_zeros_and_ones_has_nothing_to_draw():
 def test_at_its_ends_it_is_a_known_router(options, other, random_batch):
     task = Task(num_rules=R)
     features, target = random_batch([task] * 2, batch=16)
-    found = []
-    for variant, given in (("clamped", options), (other, {})):
-        model = build([task] * 2, variant, 5, [0, 1], router=given)
+    values = []
+    for variant, own in (("clamped", options), (other, {})):
+        model = build([task] * 2, variant, 5, [0, 1], router=own)
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.abs(model(features, training=True)["target"] - target))
-        found.append([loss, *tape.gradient(loss, model.trainable_variables)])
+        values.append([loss, *tape.gradient(loss, model.trainable_variables)])
     equal = np.testing.assert_array_equal if other == "gt_modular" else np.testing.assert_allclose
-    for clamped, known in zip(*found, strict=True):
+    for clamped, known in zip(*values, strict=True):
         equal(clamped, known)
 
 
@@ -124,8 +124,8 @@ def test_twins_have_the_last_matrices_of_their_own_members(tmp_path):
     p = router(of=str(tmp_path), hard=True).route(rule, rule).numpy()
     for member, one, of_rule in zip((2, 1), p, drawn, strict=True):
         assert set(np.unique(one)) == {0.0, 1.0}
-        found = np.stack([one.T[of_rule == r].mean(axis=0) for r in range(R)])
-        np.testing.assert_allclose(found, matrices[0, member], atol=0.02)
+        shares = np.stack([one.T[of_rule == r].mean(axis=0) for r in range(R)])
+        np.testing.assert_allclose(shares, matrices[0, member], atol=0.02)
 
 
 @pytest.mark.parametrize("hard", [False, True])

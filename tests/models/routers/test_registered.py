@@ -61,9 +61,9 @@ def test_a_model_of_each_family(arch, other, random_batch):
 def test_the_published_ones_are_the_default(plugins):
     """Routers that a plug-in adds are shown, too."""
     assert list(ROUTERS)[: len(VARIANTS)] == list(VARIANTS)
-    found = default_variants()
-    assert found[: len(VARIANTS)] == list(VARIANTS)
-    assert found[len(VARIANTS) :] == [name for name in ROUTERS if name.startswith("plugin_")] != []
+    names = default_variants()
+    assert names[: len(VARIANTS)] == list(VARIANTS)
+    assert names[len(VARIANTS) :] == [name for name in ROUTERS if name.startswith("plugin_")] != []
 
 
 def test_the_largest():
@@ -109,11 +109,11 @@ def test_switch():
     with tf.GradientTape(persistent=True) as tape:
         p, shares = switch.route(None, None, scores), tf.nn.softmax(scores, axis=1)
         used = tf.reduce_mean(tf.stop_gradient(p), axis=2)
-        ours, soft = tf.reduce_sum(weights * p), tf.reduce_sum(weights * shares)
+        hard, soft = tf.reduce_sum(weights * p), tf.reduce_sum(weights * shares)
         price = tf.reduce_sum(switch.penalise(p))
         published = tf.reduce_sum(2.0 * RULES * used * tf.reduce_mean(shares, axis=2))
     np.testing.assert_array_equal(p, np.eye(RULES)[SCORES.argmax(axis=1)].transpose([0, 2, 1]))
-    np.testing.assert_allclose(tape.gradient(ours, scores), tape.gradient(soft, scores), atol=1e-12)
+    np.testing.assert_allclose(tape.gradient(hard, scores), tape.gradient(soft, scores), atol=1e-12)
     np.testing.assert_allclose(tape.gradient(price, scores), tape.gradient(published, scores), atol=1e-12)
     even, single = np.full([2, RULES, 6], 1 / RULES), np.eye(RULES)[np.zeros([2, 6], int)]
     np.testing.assert_allclose(switch.penalise(even), 2.0)
@@ -129,11 +129,11 @@ def test_z_loss():
 
 def test_annealed():
     cooling = router("annealed", start=2.0, end=0.5, steps=4)
-    found = []
+    routed = []
     for _ in range(6):
-        found.append(np.asarray(cooling.route(SCORES, None, tf.constant(SCORES))))
+        routed.append(np.asarray(cooling.route(SCORES, None, tf.constant(SCORES))))
         cooling.advance(None)
-    for p, temperature in zip(found, [2, 2**0.5, 1, 2**-0.5, 0.5, 0.5], strict=True):
+    for p, temperature in zip(routed, [2, 2**0.5, 1, 2**-0.5, 0.5, 0.5], strict=True):
         np.testing.assert_allclose(p, softmax(SCORES / temperature), rtol=1e-9)
 
 
@@ -169,20 +169,20 @@ def test_balanced_is_other_routers(name, options, other):
     weights = np.random.default_rng(1).standard_normal(SCORES.shape)
     with tf.GradientTape(persistent=True) as tape:
         p, shares = balanced.route(SCORES, None, scores), tf.nn.softmax(scores, axis=1)
-        ours, soft = tf.reduce_sum(weights * p), tf.reduce_sum(weights * shares)
-    np.testing.assert_allclose(tape.gradient(ours, scores), tape.gradient(soft, scores), atol=1e-12)
+        routed, soft = tf.reduce_sum(weights * p), tf.reduce_sum(weights * shares)
+    np.testing.assert_allclose(tape.gradient(routed, scores), tape.gradient(soft, scores), atol=1e-12)
     if name == "switch":
         np.testing.assert_allclose(balanced.penalise(p), router(name, **options).penalise(p))
 
 
 def test_balanced_by_sequence():
     """Three examples of two tokens each have their own penalty; the loss gets the mean."""
-    given = router("balanced", balance="auxiliary", strength=2.0, scope="sequence")
+    balanced = router("balanced", balance="auxiliary", strength=2.0, scope="sequence")
     shares = softmax(SCORES)
-    with given.during(True, 3):
-        found = given.penalise(tf.constant(shares))
+    with balanced.during(True, 3):
+        penalty = balanced.penalise(tf.constant(shares))
     used = shares.reshape(2, RULES, 2, 3).mean(axis=2)  # tokens lie [N, B]
-    np.testing.assert_allclose(found, 2.0 * RULES * (used**2).sum(axis=1).mean(axis=1))
+    np.testing.assert_allclose(penalty, 2.0 * RULES * (used**2).sum(axis=1).mean(axis=1))
 
 
 def test_gumbel():

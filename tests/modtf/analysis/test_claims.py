@@ -95,18 +95,18 @@ def test_claims_that_hold_are_supported_and_say_what_decided_them(true):
     for claim in (CLAIMS[name] for name in PUBLISHED):
         assert claim.text in text
         assert f"[{claim.figure}]" in text
-        assert claim.figure in FIGURES
+    assert all(claim.text and claim.statistic and claim.figure in FIGURES for claim in CLAIMS.values())
     assert "95% interval" in text
 
 
 def test_claims_that_fail_are_contradicted_after_correction_for_the_looks(contradicted):
-    found = contradicted.drop_duplicates("claim").set_index("claim")["verdict"].to_dict()
-    assert {name for name, verdict in found.items() if verdict == CONTRADICTED} == set(PUBLISHED) - {
+    verdict_of = contradicted.drop_duplicates("claim").set_index("claim")["verdict"].to_dict()
+    assert {name for name, verdict in verdict_of.items() if verdict == CONTRADICTED} == set(PUBLISHED) - {
         "monolithic_comparable_at_few_rules",  # it is better
         "out_follows_in",  # doubling the inputs does not change the order here
         "random_specialises_worst",  # modular is perfect
     }
-    assert found["monolithic_comparable_at_few_rules"] == found["out_follows_in"] == SUPPORTED
+    assert verdict_of["monolithic_comparable_at_few_rules"] == verdict_of["out_follows_in"] == SUPPORTED
     for _, claim in contradicted[contradicted["evidence_verdict"] != "beside"].groupby("claim"):
         p, corrected = claim["p_against"], claim["p_against_corrected"]
         assert (corrected >= p).all()
@@ -229,5 +229,5 @@ def test_variants_of_users_do_not_count(at_tail):
     ],
 )
 def test_rank_agreement(first, second, expected):
-    found = rank_agreement(np.array(first, float), np.array(second, float))
-    assert found == pytest.approx(expected, nan_ok=True)
+    agreement = rank_agreement(np.array(first, float), np.array(second, float))
+    assert agreement == pytest.approx(expected, nan_ok=True)

@@ -16,17 +16,17 @@ def sample(values, **bounds):
 
 def test_interval_and_p_are_those_of_the_t_test():
     values = [0.3, 0.1, 0.5, -0.1, 0.4]
-    found = sample(values, above=0.2)
+    evidence = sample(values, above=0.2)
     expected = stats.ttest_1samp(values, 0.2, alternative="less")
-    assert found.p_against == pytest.approx(expected.pvalue)
-    assert found.p_for == pytest.approx(stats.ttest_1samp(values, 0.2, alternative="greater").pvalue)
+    assert evidence.p_against == pytest.approx(expected.pvalue)
+    assert evidence.p_for == pytest.approx(stats.ttest_1samp(values, 0.2, alternative="greater").pvalue)
     between = sample(values, within=0.6).p_for  # two one-sided tests
     sides = [
         stats.ttest_1samp(values, b, alternative=a).pvalue for b, a in ((-0.6, "greater"), (0.6, "less"))
     ]
     assert between == pytest.approx(max(sides))
     both = stats.ttest_1samp(values, 0.2).confidence_interval(0.95)
-    assert found.interval == pytest.approx((both.low, both.high))
+    assert evidence.interval == pytest.approx((both.low, both.high))
 
 
 @pytest.mark.parametrize(
@@ -47,18 +47,18 @@ def test_interval_and_p_are_those_of_the_t_test():
     ],
 )
 def test_where_the_interval_lies(values, bounds, supports, p_is_small):
-    found = sample(values, **bounds)
-    assert found.supports == supports
-    assert (found.p_against <= 0.025) == p_is_small
+    evidence = sample(values, **bounds)
+    assert evidence.supports == supports
+    assert (evidence.p_against <= 0.025) == p_is_small
 
 
 def test_tasks_needed_would_decide():
-    found = sample([0.3, -0.2, 0.4, 0.0])
-    needed = found.tasks_needed()
-    deviation = found.error * 2
+    evidence = sample([0.3, -0.2, 0.4, 0.0])
+    needed = evidence.tasks_needed()
+    deviation = evidence.error * 2
     half = [stats.t.ppf(0.975, n - 1) * deviation / np.sqrt(n) for n in (needed - 1, needed)]
-    assert half[0] >= found.value > half[1]
-    assert found.tasks_needed(looks=10) > needed
+    assert half[0] >= evidence.value > half[1]
+    assert evidence.tasks_needed(looks=10) > needed
     assert sample([0.1, -0.1, 0.00001]).tasks_needed() is None
 
 
@@ -81,8 +81,8 @@ def test_tasks_that_would_decide_are_those_of_the_side_that_the_number_lies_on()
     kinds = [("mlp", setting, "") for setting in ("regression", "classification")]
     right, wrong = Evidence("right", 0.1, 0.1, 5, 5), Evidence("wrong", -0.1, 0.1, 5, 5)
     claim = Claim(text="", figure="", statistic="", evidence=lambda study: iter(()))
-    found = [(kind, piece) for kind in kinds for piece in (right, wrong)]
-    judged = judge._judge("it", claim, found).set_index("evidence")
+    pieces = [(kind, piece) for kind in kinds for piece in (right, wrong)]
+    judged = judge._judge("it", claim, pieces).set_index("evidence")
     assert set(judged["verdict"]) == {UNDECIDED}
     assert (judged["p_against"] > 0.025).all()
     assert set(judged.loc["right", "num_tasks_needed"]) == {right.tasks_needed()}

@@ -22,8 +22,8 @@ def test_means_are_those_of_pandas(frame):
     summary = summarise(frame)
     by = [*CELL, "checkpoint", "measure", "condition"]
     expected = frame.dropna().groupby(by, observed=True)["value"].mean()
-    found = summary.set_index(by)["mean"].dropna()
-    np.testing.assert_allclose(found[expected.index], expected)
+    means = summary.set_index(by)["mean"].dropna()
+    np.testing.assert_allclose(means[expected.index], expected)
     assert (summary["num_models"] + summary["num_missing"] == 6).all()
     known = summary[summary["num_models"] > 0]
     assert (known["num_tasks"] == 3).all()
@@ -63,10 +63,10 @@ def test_what_makes_no_sense_is_refused(frame, wrong, words):
 
 def test_performance_is_loss_or_error_in_two_conditions(frame):
     rows = performance_rows(frame[frame["checkpoint"] == "last"])
-    found = rows.groupby("setting", observed=True)["measure"].unique().map(list).to_dict()
-    assert found == {"classification": ["error"], "regression": ["loss"]}
-    found = rows.groupby("distribution", observed=True)["condition"].unique().map(list).to_dict()
-    assert found == {IN: ["iid"], OUT: ["scale2"]}
+    shown = rows.groupby("setting", observed=True)["measure"].unique().map(list).to_dict()
+    assert shown == {"classification": ["error"], "regression": ["loss"]}
+    shown = rows.groupby("distribution", observed=True)["condition"].unique().map(list).to_dict()
+    assert shown == {IN: ["iid"], OUT: ["scale2"]}
 
 
 def test_the_headline_is_the_family_s_condition_or_group(tmp_path, monkeypatch):
@@ -74,8 +74,8 @@ def test_the_headline_is_the_family_s_condition_or_group(tmp_path, monkeypatch):
     simulate(tmp_path, kinds=[("rnn", {}), ("mlp", {})], **grid)
     results = load_results(tmp_path)
     rows = performance_rows(results).query("distribution == @OUT")
-    found = rows.groupby("arch", observed=True)["condition"].unique().map(list).to_dict()
-    assert found == {"rnn": ["len30_scale2"], "mlp": ["scale2"]}
+    headlines = rows.groupby("arch", observed=True)["condition"].unique().map(list).to_dict()
+    assert headlines == {"rnn": ["len30_scale2"], "mlp": ["scale2"]}
     every = performance_rows(results, headline=False)
     assert {"len3", "len20_scale2", "iid"} < set(every["condition"])
     assert headline_label("mlp") == "inputs x 2"

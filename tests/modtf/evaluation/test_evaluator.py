@@ -104,10 +104,10 @@ def test_other_data_share_what_is_compiled(population, sizes):
     _, evaluator, scores, calls = population
     count = len(calls)
     less = replace(sizes, batches=1, draws=2, conditions=("len3",))
-    found = evaluator.on(less, "validation").run()
+    others = evaluator.on(less, "validation").run()
     assert len(calls) == count
-    assert {condition for _, condition, _ in found.rows} == {"iid", "len3"}
-    assert not np.allclose(found.activation[""], scores.activation[""])
+    assert {condition for _, condition, _ in others.rows} == {"iid", "len3"}
+    assert not np.allclose(others.activation[""], scores.activation[""])
     assert evaluator.evaluation == sizes
     with pytest.raises(ValueError, match="draws=6 is more than the 5 that this evaluator was made for"):
         evaluator.on(replace(sizes, draws=6), "test")
@@ -134,11 +134,11 @@ def test_a_diverged_member_is_nan_and_leaves_the_others_alone(population, sizes)
         broken = value.copy()
         broken[1] = np.nan
         variable.assign(broken)
-    found = evaluator.run()
+    broken_scores = evaluator.run()
     for variable, value in zip(model.trainable_variables, weights, strict=True):
         variable.assign(value)
-    assert np.isnan(found.activation[""][1]).all()
-    for key, values in found.rows.items():
+    assert np.isnan(broken_scores.activation[""][1]).all()
+    for key, values in broken_scores.rows.items():
         assert values[0] == scores.rows[key][0]
         if key[0] != "error":  # NaN is a wrong answer or a right one
             assert np.isnan(values[1])
@@ -175,9 +175,9 @@ def test_splits_and_seeds_are_other_data_for_every_task_of_a_population(small_si
     model = built(tasks, "modular", 4, [3, 4])
     base = {"task": tasks, "evaluation": small_sizes}
     others = {"split": "validation"}, {"seed": 1}, {"task": Population.of(tasks, [1, 2])}
-    found = [modtf.evaluate(model, **base), *(modtf.evaluate(model, **{**base, **o}) for o in others)]
-    assert found[0] == found[3]
-    assert len({scores["loss"] for one in found for scores in one}) == 6
+    scored = [modtf.evaluate(model, **base), *(modtf.evaluate(model, **{**base, **o}) for o in others)]
+    assert scored[0] == scored[3]
+    assert len({scores["loss"] for one in scored for scores in one}) == 6
 
 
 @pytest.mark.parametrize(

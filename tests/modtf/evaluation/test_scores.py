@@ -28,8 +28,8 @@ def test_cross_entropy():
 
 
 def test_cross_entropy_of_large_logits_is_finite():
-    found = cross_entropy(np.array([0.0, 1.0, 1.0]), np.array([1e4, 1e4, -1e4]))
-    np.testing.assert_allclose(found, [1e4, 0.0, 1e4])
+    losses = cross_entropy(np.array([0.0, 1.0, 1.0]), np.array([1e4, 1e4, -1e4]))
+    np.testing.assert_allclose(losses, [1e4, 0.0, 1e4])
 
 
 def test_misclassified():
@@ -44,9 +44,9 @@ def test_categorical():
     shifted = logits - logits.max(-1, keepdims=True)
     log_p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
     expected = -np.take_along_axis(log_p, label[..., None], -1)[..., 0]
-    for given in (label, label.astype(np.float32)):
-        np.testing.assert_allclose(categorical_cross_entropy(given, logits), expected, rtol=1e-12)
-        np.testing.assert_array_equal(wrong_class(given, logits), [[0, 1], [1, 0]])
+    for labels in (label, label.astype(np.float32)):
+        np.testing.assert_allclose(categorical_cross_entropy(labels, logits), expected, rtol=1e-12)
+        np.testing.assert_array_equal(wrong_class(labels, logits), [[0, 1], [1, 0]])
 
 
 def test_every_setting_of_a_family_has_a_loss_and_where_it_is_compared_by_it_an_error():

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.study import Study
 from modtf.experiments.corruptions.accuracy import PARTS, differences, methods
 from modtf.experiments.corruptions.figures import learned
@@ -39,9 +40,9 @@ def test_the_released_formula_cell_by_cell():
     composed = (grid[3] - grid.min()) / (grid.max() - grid.min())
     best = singles.sum(axis=0).argmax()
     expected = 1 - np.ptp(singles[:, best]), 1 - min(abs(row[best] - composed[best]) for row in singles)
-    found = invariance_scores(grid[..., None], "released")
-    np.testing.assert_allclose(np.ravel(found), expected, rtol=1e-12)
-    assert found[0] < invariance_scores(grid[..., None])[0]
+    scores = invariance_scores(grid[..., None], "released")
+    np.testing.assert_allclose(np.ravel(scores), expected, rtol=1e-12)
+    assert scores[0] < invariance_scores(grid[..., None])[0]
     with pytest.raises(ValueError, match="formula='code' is not known; expected one of paper, released"):
         invariance_scores(grid[..., None], "code")
 
@@ -76,8 +77,8 @@ def test_the_contrastive_loss_term_by_term(denominator):
             others = [unit[j, t] for j in range(3) for t in range(4) if j != i]
             below = sum(np.exp(unit[i, r] @ other / TEMPERATURE) for other in others)
             total -= np.log(positive / (below + positive * (denominator == "with_positive")))
-    found = ContrastiveLoss(0.5, denominator)(np.zeros([3, 4]), z.astype(np.float32))
-    np.testing.assert_allclose(float(found), 0.5 * total / 12, rtol=1e-4)
+    loss = ContrastiveLoss(0.5, denominator)(np.zeros([3, 4]), z.astype(np.float32))
+    np.testing.assert_allclose(float(loss), 0.5 * total / 12, rtol=1e-4)
 
 
 def test_what_is_refused():
@@ -97,8 +98,8 @@ def test_a_method_is_what_was_trained_longest():
     frame = pd.DataFrame({"variant": pd.Categorical(list(of)), "measure": "error", "condition": "iid"})
     frame = frame.assign(**dict(zip(("steps", "value"), zip(*of.values(), strict=True), strict=True)))
     study: Any = SimpleNamespace(results=frame)
-    found = methods(frame, study)["variant"].tolist()
-    assert found == ["erm (less)", "erm", "modular", "modular (sites=1)", "routed (site=3)", "routed"]
+    names = methods(frame, study)["variant"].tolist()
+    assert names == ["erm (less)", "erm", "modular", "modular (sites=1)", "routed (site=3)", "routed"]
 
 
 FIXED = "trainer.sites=[1; 1; 1; 1; 1; 1]"
@@ -133,8 +134,8 @@ def verdicts(study, *names):
 
 def test_the_lowest_severity_is_held_against_the_main_one():
     name = "lowest_severity_is_easier"
-    found = verdicts(study(), name)
-    assert found.to_dict() == {
+    judged = verdicts(study(), name)
+    assert judged.to_dict() == {
         ("dataset=digits", name): "not enough runs",
         ("dataset=digits,severity=lowest", name): "supported",
     }
@@ -168,6 +169,16 @@ def test_differences_are_corrected_as_one_family():
 
 
 def test_methods_that_did_not_learn_are_not_in_pictures_of_invariance():
-    found = study()
-    found.results.loc[found.results["variant"] == "erm", "value"] = 90.0
-    assert set(learned(found.of_kind(*KIND))) == {"contrastive", "modular", f"modular ({FIXED})"}
+    simulated = study()
+    simulated.results.loc[simulated.results["variant"] == "erm", "value"] = 90.0
+    assert set(learned(simulated.of_kind(*KIND))) == {"contrastive", "modular", f"modular ({FIXED})"}
+
+
+def test_figures_show_every_method():
+    simulated = study(lowest=[])
+    for name in ("corruptions_accuracy", "corruptions_conditions"):
+        pictures = simulated.figure(name)
+        assert pictures
+        assert all(picture.table["variant"].nunique() == len(START) for picture in pictures)
+    with pytest.raises(NothingToDraw, match="invariance"):
+        simulated.figure("corruptions_invariance")

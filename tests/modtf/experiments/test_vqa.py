@@ -60,12 +60,12 @@ def results(iid=4.0, examples=2_100_000, rounds=(2, 5), novel=NOVEL):
         options += f",examples={examples}" if examples != 210_000 else ""
         for condition, value in (("iid", iid + noise), ("novel", error - r / 2 + noise)):
             rows.append((FAMILY, "categorical", options, name, seed, condition, value))
-    found = pd.DataFrame(
+    frame = pd.DataFrame(
         rows, columns=["arch", "setting", "task_options", "variant", "data_seed", "condition", "value"]
     )
     fixed = {"num_rules": 16, "num_modules": 1, "width": 16, "model_options": "", "seed": 0, "steps": 9}
     fixed |= {"num_parameters": 9, "checkpoint": "tail", "measure": "error", "place": ""}
-    return found.assign(**fixed)[list(COLUMNS)].assign(protocol="quick", folder=found["variant"])
+    return frame.assign(**fixed)[list(COLUMNS)].assign(protocol="quick", folder=frame["variant"])
 
 
 def study_of(frame):
@@ -102,8 +102,8 @@ def test_the_libraries_are_held_against_each_other_not_against_one():
     for name, more in apart.items():
         frame.loc[iid & (frame["variant"] == name), "value"] += more
     judged = judge_all(study_of(frame), ["libraries_are_alike_in_distribution"])
-    found = judged[judged["evidence_verdict"] == "contradicted"]["evidence"]
-    assert set(found) == {"sub_sub_sub over group_all_all"}
+    contradicted = judged[judged["evidence_verdict"] == "contradicted"]["evidence"]
+    assert set(contradicted) == {"sub_sub_sub over group_all_all"}
 
 
 def test_ten_times_the_data_are_asked_for():
@@ -165,17 +165,17 @@ def of(matrix, measure, permutations=200):
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_groups_that_are_found(measure):
-    found = of(np.eye(4)[list(GROUPS)], measure)
-    np.testing.assert_allclose(found.tasks, 0, atol=1e-12)
-    assert found.p == 1 / 201  # the least there is
-    assert found.interval[0] > 0.3
+    chance = of(np.eye(4)[list(GROUPS)], measure)
+    np.testing.assert_allclose(chance.tasks, 0, atol=1e-12)
+    assert chance.p == 1 / 201  # the least there is
+    assert chance.interval[0] > 0.3
 
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_a_router_that_tells_nothing(measure):
-    found = of(np.full([21, 4], 0.25), measure)
-    assert found.p == 1
-    np.testing.assert_allclose(found.interval, found.tasks.mean())
+    chance = of(np.full([21, 4], 0.25), measure)
+    assert chance.p == 1
+    np.testing.assert_allclose(chance.interval, chance.tasks.mean())
 
 
 def test_p_is_exact_where_groups_are_nothing_to_a_router():
@@ -187,12 +187,12 @@ def test_p_is_exact_where_groups_are_nothing_to_a_router():
 
 
 def test_tasks_are_permuted_by_themselves():
-    found = of(np.eye(4)[np.arange(21) % 4], alignment)
-    assert found.permuted.shape == (200, TASKS)
-    assert (found.permuted.std(axis=1) > 0).mean() > 0.9
-    assert found.p > 0.05
-    low, high = found.interval
-    assert low < found.permuted.mean() < high
+    chance = of(np.eye(4)[np.arange(21) % 4], alignment)
+    assert chance.permuted.shape == (200, TASKS)
+    assert (chance.permuted.std(axis=1) > 0).mean() > 0.9
+    assert chance.p > 0.05
+    low, high = chance.interval
+    assert low < chance.permuted.mean() < high
 
 
 def test_a_study():
