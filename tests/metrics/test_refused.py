@@ -18,23 +18,16 @@ MATRICES = [
     ([[1.2, -0.2], [0, 1]], r"-0\.2 at \[0, 1\]; probabilities cannot be negative"),
     ([[1, 0], [30, 12]], r"row \[1\] sums to 42 instead of 1"),
     ([[0, 1], [0, np.inf]], r"inf at \[1, 1\]; every entry must be finite"),
-    ([0.5, 0.5], r"shape \(2,\); expected 2 dimension"),
-    (None, "expected 2 dimension"),
     (np.full((5, 2, 2), 0.5), r"shape \(5, 2, 2\).*measure_population"),
     (np.full((1, 1, 2, 2), 0.5), r"shape \(1, 1, 2, 2\); expected 2 dimension"),
     (np.zeros((0, 3)), r"is empty: its shape is \(0, 3\)"),
     ([[1, 0], [1]], "rectangular array of numbers"),
-    ([["a", "b"]], "rectangular array of numbers"),
 ]
 COUNTS = [
     (([[1, 0], [0, 0]], [1, 0]), r"counts is 0 for rule \[1\].*Evaluate more tokens"),
-    (([[1, 0], [0, 1]], [1, np.nan]), r"counts is nan for rule \[1\]"),
     (([[1, 0], [0, 1]], [1]), r"sums has shape \(2, 2\) and counts \(1,\)"),
     (([1, 0], 1), r"expected \[\.\.\., R, M\] and \[\.\.\., R\]"),
-    (([[1, 0], [0, 1]], [2, 1]), r"sums / counts .* row \[0\] sums to 0\.5"),
-    (([[2, -1], [0, 1]], [1, 1]), "cannot be negative"),
     (([[[1, 0]], [[1, 1]]], [[1], [1]]), r"row \[1, 0\] sums to 2"),
-    (([["a"]], [1]), "sums must be a rectangular array of numbers"),
 ]
 POPULATIONS = [
     ({"A": np.full((4, 4), 0.25)}, r"shape \(4, 4\); expected 3"),
@@ -43,16 +36,12 @@ POPULATIONS = [
         {"usage": np.full((2, 5, 4), 0.25)},
         r"usage has shape \(2, 5, 4\); expected one entry per member \(3\)",
     ),
-    ({"rule_probs": np.full((2, 4), 0.25)}, r"rule_probs has shape \(2, 4\)"),
-    ({"rule_frequencies": np.full((5, 4), 0.25)}, r"rule_frequencies has shape \(5, 4\)"),
     ({"rule_probs": 0.25}, r"rule_probs has shape \(\)"),
     ({"rule_probs": np.full(3, 1 / 3)}, "rule_probs has 3 entries.*4 rules"),
 ]
 DRAWS = [
     (([[0.5, 0.5]], [[1, 0], [0, 1]]), "usage has 2 rows; expected one for each of 1 rule distr"),
-    (([[0.5, 0.6]], [[1, 0]]), "rule_distributions .* sums to 1.1"),
     (([[0.5, 0.5]], [[10, 0]]), "usage .* sums to 10"),
-    (([0.5, 0.5], [[1, 0]]), r"rule_distributions .* shape \(2,\)"),
     (([[0.5, 0.5]], [1, 0]), r"usage .* shape \(2,\)"),
 ]
 OF_ANOTHER_MATRIX = [
@@ -63,7 +52,6 @@ OF_ANOTHER_MATRIX = [
 ]
 SIZES = [
     (uniform_activation, (2, 0), "num_modules=0 is not valid; expected an integer of at least 1"),
-    (rule_distributions, (-1, 5), "num_rules=-1 is not valid; expected an integer of at least 1"),
     (rule_distributions, (2, 0), "num_draws=0 is not valid; expected an integer of at least 1"),
 ]
 REFUSED = [

@@ -1,6 +1,5 @@
 """Measures that a user registers, and invalid registrations."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -69,7 +68,6 @@ def test_a_measure_that_returns_no_number(registry):
     ("function", "message"),
     [
         (lambda: 0.0, "first argument of its function is None; expected the activation matrix, A"),
-        (lambda matrix: 0.0, "first argument of its function is matrix"),
         (lambda *, A: 0.0, "first argument of its function is A"),
         (
             lambda A, threshold=0.1: 0.0,
@@ -92,10 +90,8 @@ def test_signatures_are_checked_at_registration(registry, function, message):
         ({"group": "performance"}, "expected a function of the activation matrix in every group but"),
         ({"function": None}, "function=None; expected a function"),
         ({"range": (1.0, 0.0)}, "low < high"),
-        ({"range": (0.0, math.nan)}, "low < high"),
         ({"perfect": 1.0}, "perfect is 1.0.*the best value is 0.0"),
         ({"perfect": None}, "perfect=None and smaller_is_better=True; in the group 'collapse' there must be"),
-        ({"smaller_is_better": False}, "perfect is 0.0.*the best value is 1.0"),
         ({"smaller_is_better": None, "perfect": None}, "Without one it is a 'diagnostic'"),
         ({"smaller_is_better": None, "group": "diagnostic"}, "perfect is 0.0.*the best value is None"),
     ],
