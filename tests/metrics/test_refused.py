@@ -1,5 +1,7 @@
 """Arguments that are refused: a line says what was received and what was expected."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -29,7 +31,7 @@ COUNTS = [
     (([1, 0], 1), r"expected \[\.\.\., R, M\] and \[\.\.\., R\]"),
     (([[[1, 0]], [[1, 1]]], [[1], [1]]), r"row \[1, 0\] sums to 2"),
 ]
-POPULATIONS = [
+POPULATIONS: list[tuple[dict[str, Any], str]] = [
     ({"A": np.full((4, 4), 0.25)}, r"shape \(4, 4\); expected 3"),
     ({"A": np.full((2, 4, 4), 0.3)}, r"row \[0, 0\] sums to 1\.2"),
     (

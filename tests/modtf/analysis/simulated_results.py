@@ -143,7 +143,7 @@ class Simulated:
 
     def results(self, checkpoints: Sequence[str]) -> pd.DataFrame:
         cell, steps, seconds = self.cell, self.cell.protocol.training.steps, 12.0
-        measured = _measures(cell, self.matrices[-1])
+        measured: dict[str, Any] = _measures(cell, self.matrices[-1])
         measured |= {"seconds": seconds, "members_times_steps_per_second": steps / seconds}
         values = {(name, IID): value for name, value in measured.items()}
         performance = {

@@ -1,5 +1,7 @@
 """Descriptions of families are complete; incomplete ones are refused."""
 
+from typing import Any
+
 import pytest
 from registering import forgotten
 
@@ -35,8 +37,9 @@ def test_every_family_is_whole(arch):
 @pytest.mark.parametrize("arch", FAMILIES)
 def test_every_option_and_number_of_rules_is_checked(arch):
     for option in FAMILIES[arch].options:
+        wrong: Any = {option.name: "wrong"}
         with pytest.raises(ValueError, match=f"{option.name}='wrong' is not (known|valid); expected"):
-            Task(arch, **{option.name: "wrong"})
+            Task(arch, **wrong)
     if arch not in with_free_rules():
         with pytest.raises(ValueError, match=f"num_rules=3, but the tasks of arch='{arch}' have"):
             Task(arch, num_rules=3)
