@@ -53,13 +53,13 @@ def scramble(ops, key, index):
     return philox(ops, counter, [np.uint32(k) for k in SCRAMBLING_KEY])
 
 
-def uniforms_at(ops, key, index, count: int, dtype: str = "float32"):
-    """Return numbers in [0, 1) of examples: [G, count], functions of (key uint32 [2], index [G]) alone."""
+def uniforms_at(ops, key, index, count: int, dtype: str = "float32", field: int = 0):
+    """Return numbers in [0, 1) of examples: [G, count], functions of (key uint32 [2], index [G], field)."""
     lanes = 4 if dtype == "float32" else 2  # numbers from one counter
     index = ops.cast(index, "uint32")[:, None]
     group = ops.cast(ops.arange(-(-count // lanes)), "uint32")
     zero = ops.zeros_like(index + group)
-    block = philox(ops, (zero + group, zero + index, zero, zero), [key[0], key[1]])
+    block = philox(ops, (zero + group, zero + index, zero + np.uint32(field), zero), [key[0], key[1]])
     numbers = ops.stack(_numbers(ops, block, dtype), axis=-1)
     return ops.reshape(numbers, [-1, lanes * zero.shape[1]])[:, :count]
 

@@ -59,6 +59,7 @@ class StreamPlan:
                 raise ValueError(f"condition={condition!r} says scale, seq_len and options; leave them out.")
             named = task.condition(condition)
             scale, seq_len, options = named.scale, named.seq_len, named.options
+            split = named.split or split
         check_integer("batch_size", batch_size, 1)
         if not is_number(scale) or not 0.0 < scale <= LARGEST_SCALE:
             raise ValueError(f"scale={scale!r} is not valid; expected a finite number above 0, in float32.")

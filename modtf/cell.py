@@ -47,6 +47,7 @@ class Cell:
         if self.protocol is None:
             object.__setattr__(self, "protocol", Protocol.published(self.task))
         check_type("protocol", self.protocol, Protocol)
+        self.task.family.check_training(self.task, self.protocol.training)
         for name in ("router", "model", "trainer"):
             object.__setattr__(self, name, check_options(name, getattr(self, name)))
         if self.architecture == self.task.family.architecture:

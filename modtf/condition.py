@@ -25,6 +25,7 @@ class Condition:
         while_training: whether it is also measured during training, as "iid" always is.
         of_option: the option of tasks without which it has no meaning; tasks that set the option are measured
             under it by default. Used in `Family.more_conditions`.
+        split: "train" for the member's training data, in place of the evaluation's split.
 
     Raises:
         ValueError: if the name cannot be part of a file's name, or another value is invalid.
@@ -43,6 +44,7 @@ class Condition:
     group: str | None = field(default=None, kw_only=True)
     while_training: bool = field(default=False, kw_only=True)
     of_option: str | None = field(default=None, kw_only=True)
+    split: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_name("a condition", self.name)

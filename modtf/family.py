@@ -13,7 +13,7 @@ from modtf.settings import SETTINGS
 from modtf.variants import PUBLISHED, Variant
 
 if TYPE_CHECKING:
-    from modtf.protocol import Preset
+    from modtf.protocol import Preset, Training
     from modtf.task import Task
 
 
@@ -93,6 +93,9 @@ class Family:
     def rule_probs(self, task: "Task") -> tuple[float, ...] | None:
         """Return the rules' frequencies in training [R]; None if all rules are equally frequent."""
         return None
+
+    def check_training(self, task: "Task", training: "Training") -> None:
+        """Raise `ValueError` if tasks cannot be trained with these settings."""
 
     def check_model(self, task: "Task", options: Mapping[str, Any]) -> None:
         """Raise `ValueError` if the family's architecture cannot have these options on this task."""

@@ -33,15 +33,16 @@ class Uniforms:
     key: Any
     dtype: str  # "float32" in training, else "float64"
 
-    def at(self, index: Any, count: int) -> Any:
+    def at(self, index: Any, count: int, field: int = 0) -> Any:
         """Return numbers that an example keeps in every epoch: [G, count], functions of (task, split, seed,
         index).
 
         Args:
             index: integers [G].
             count: numbers for each.
+            field: other fields have other numbers.
         """
-        return philox.uniforms_at(self.ops, self.key, index, count, self.dtype)
+        return philox.uniforms_at(self.ops, self.key, index, count, self.dtype, field)
 
 
 class RuleData(ABC):
@@ -135,6 +136,9 @@ class RuleData(ABC):
         *,
         scale: Any = None,
         zipf: float | None = None,
+        pairs: str | None = None,
+        support: str | None = None,
+        noise: float | None = None,
     ) -> tuple[Any, Any, Any]:
         """Make G examples of one task.
 
@@ -145,30 +149,33 @@ class RuleData(ABC):
             parameters: those of one task, and the `bank`, as tensors.
             scale: factor on the inputs; None for 1. A method that overrides this one may have other arguments
                 in its place: the keyword arguments are the `options` of conditions. Arrays come as tensors.
-            zipf: in place of the task's option, see `modtf.families.varied`.
+            zipf, pairs, support, noise: in place of the task's options, see `modtf.families.varied`.
 
         Returns:
             Inputs, rules (integers from 0) and targets, with the shapes of `Task.example_shapes`.
         """
         ops, num_tokens = self.ops, uniforms.rule.shape[1]
         shapes, kind = self.task.example_shapes(num_tokens), type(self).__name__
-        rule, inputs = self.rules(uniforms, zipf), self.inputs(uniforms.inputs, num_tokens)
+        uniforms = variations.stored(self, index, uniforms)
+        rule, inputs = self.rules(uniforms, zipf, pairs), self.inputs(uniforms.inputs, num_tokens)
         check_shape(f"{kind}.inputs", inputs, [rule.shape[0], *shapes["inputs"]])
+        inputs = variations.moved(self, inputs, support)
         if scale is not None:
             inputs = inputs * ops.cast(scale, inputs.dtype)
         inputs = ops.cast(inputs, self.task.input_dtype)
         outputs = self.outputs(parameters, ops.cast(inputs, uniforms.inputs.dtype), rule)
         check_shape(f"{kind}.outputs", outputs, [rule.shape[0], *shapes["target"]])
-        return inputs, rule, SETTINGS[self.task.setting].target(outputs)
+        target = SETTINGS[self.task.setting].target(outputs)
+        return inputs, rule, variations.noisy(self, index, uniforms, target, noise)
 
-    def rules(self, uniforms: Uniforms, zipf: float | None = None) -> Any:
+    def rules(self, uniforms: Uniforms, zipf: float | None = None, pairs: str | None = None) -> Any:
         """Return rules int32 [G, (N,)], with the stream's probabilities or those of the task."""
-        rule = variations.rules(self, uniforms, zipf)
+        rule = variations.rules(self, uniforms, zipf, pairs)
         return rule if self.task.is_sequence else rule[:, 0]
 
     def num_examples(self, split: str) -> int | None:
         """Return the size of a finite set; None for endless data."""
-        return None
+        return variations.option(self.task, "num_train") if split == "train" else None
 
     def index(self, position: Any, shuffled: Callable[[Any, Any, int], Any]) -> Any:
         """Return the examples of a finite set at positions of a stream. Each occurs once in every epoch.

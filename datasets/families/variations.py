@@ -1,11 +1,13 @@
 """The options of `modtf.families.varied`, applied to data. At their defaults nothing is computed."""
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from modtf.datasets.random import choose_rule
-from modtf.families.varied import zipf
+from modtf.datasets.random import choose_rule, standard_normal
+from modtf.families.varied import WITHHELD, next_rule, zipf
 from modtf.task import Task
 
 
@@ -14,15 +16,72 @@ def option(task: Task, name: str) -> Any:
     return task.named_options.get(name)
 
 
-def rules(data: Any, uniforms: Any, exponent: float | None = None) -> Any:
+def stored(data: Any, index: Any, uniforms: Any) -> Any:
+    """Return the uniform numbers; of a finite training set, those that an example keeps in every epoch."""
+    if data.split != "train" or not option(data.task, "num_train"):
+        return uniforms
+    tokens, width = uniforms.rule.shape[1], uniforms.inputs.shape[1]
+    numbers = uniforms.at(index, tokens + width)
+    return replace(uniforms, rule=numbers[:, :tokens], inputs=numbers[:, tokens:])
+
+
+def rules(data: Any, uniforms: Any, exponent: float | None = None, pairs: str | None = None) -> Any:
     """Return rules int32 [G, N], drawn with the stream's frequencies, or else by Zipf's law.
 
     Args:
         data: a `RuleData`.
-        uniforms: its `Uniforms`.
+        uniforms: its `Uniforms`. If they have frequencies, pairs of rules are independent.
         exponent: of Zipf's law; that of the task by default.
+        pairs: "withheld" for sequences of nothing but withheld pairs.
     """
-    limits, exponent = uniforms.limits, option(data.task, "zipf") if exponent is None else exponent
+    ops, task, uniform, limits = data.ops, data.task, uniforms.rule, uniforms.limits
+    exponent = option(task, "zipf") if exponent is None else exponent
+    probs = zipf(data.num_rules, exponent or 0.0)
     if limits is None and exponent:
-        limits = np.cumsum(zipf(data.num_rules, exponent))[:-1]
-    return choose_rule(data.ops, uniforms.rule, data.num_rules, limits)
+        limits = np.cumsum(probs)[:-1]
+    withheld = option(task, WITHHELD)
+    if not withheld or uniforms.limits is not None:
+        return choose_rule(ops, uniform, data.num_rules, limits)
+    follows = np.cumsum(next_rule(probs, withheld, pairs == WITHHELD), axis=1)
+    follows = np.where(follows > 1 - 1e-12, 1.0, follows)[:, :-1]  # no rule after the last one by rounding
+    thresholds = ops.convert_to_tensor(follows.astype(uniforms.dtype))
+    found = [choose_rule(ops, uniform[:, 0], data.num_rules, limits if limits is None else limits[None])]
+    for n in range(1, uniform.shape[1]):
+        found.append(choose_rule(ops, uniform[:, n], data.num_rules, ops.gather(thresholds, found[-1])))
+    return ops.stack(found, axis=1)
+
+
+def moved(data: Any, inputs: Any, support: str | None = None) -> Any:
+    """Return inputs [G, (N,) F] whose tokens lie inside the ball of the task's option `shell`, or outside it.
+
+    A token at distance r on the wrong side of the radius moves along its direction: to radius^2 / r, or to
+    2 radius - r.
+    """
+    size = option(data.task, "shell")
+    if not size:
+        return inputs
+    from scipy.special import gammaincinv  # slow to import
+
+    radius = size * math.sqrt(2.0 * gammaincinv(inputs.shape[-1] / 2, 0.5))  # times the median norm
+    ops = data.ops
+    norm = ops.maximum(ops.sqrt(ops.sum(inputs * inputs, axis=-1))[..., None], 1e-12)
+    if support == "outside":
+        return inputs * ops.where(norm < radius, 2.0 * radius / norm - 1.0, ops.ones_like(norm))
+    return inputs * ops.where(norm > radius, (radius / norm) ** 2, ops.ones_like(norm))
+
+
+def noisy(data: Any, index: Any, uniforms: Any, target: Any, strength: float | None = None) -> Any:
+    """Return targets [G, ...] with the task's label noise, or of another `strength`.
+
+    An example of a finite set keeps its noise, a function of (task, split, seed, index).
+    """
+    strength = option(data.task, "noise") if strength is None else strength
+    if not strength:
+        return target
+    ops, shape = data.ops, list(target.shape[1:])
+    count = math.prod(shape)
+    numbers = uniforms.at(index, count + count % 2, field=1)
+    if data.task.setting == "regression":
+        noise = ops.reshape(standard_normal(ops, numbers)[:, :count], [-1, *shape])
+        return target + strength * noise
+    return ops.not_equal(target, ops.reshape(numbers[:, :count] < strength, [-1, *shape]))

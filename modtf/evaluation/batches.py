@@ -58,7 +58,9 @@ def alike(conditions: Sequence[Condition]) -> list[tuple[Condition, ...]]:
     but the factors on the inputs and the values of arrays may differ."""
     groups: dict[Any, list[Condition]] = {}
     for condition in conditions:
-        groups.setdefault((condition.seq_len, condition.form_of_options), []).append(condition)
+        groups.setdefault((condition.seq_len, condition.split, condition.form_of_options), []).append(
+            condition
+        )
     return [tuple(group) for group in groups.values()]
 
 
@@ -205,7 +207,8 @@ def _on_device(
         places = tf.data.Dataset.range(first * count * steps, last * count * steps)
         return places.map(lambda place: element(place, steps))
 
-    program = (stream.population, plan.batch_size, plan.num_tokens, draws, conditions[0].form_of_options)
+    form = conditions[0].form_of_options
+    program = (stream.population, plan.dtype, plan.batch_size, plan.num_tokens, draws, form)
     return Source(elements, make, program, count)
 
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import keras
@@ -15,6 +15,7 @@ from modtf.evaluation.batches import alike, choose_place, evaluation_batches
 from modtf.evaluation.outputs import failures_explained, find_outputs, find_routers
 from modtf.evaluation.scores import Rows, Scores, measure_members, performance_rows, rates
 from modtf.family import Family
+from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
 from modtf.observed import Probe, at_place
 from modtf.population import Population
@@ -59,6 +60,12 @@ def evaluate(
         >>> scores["loss"], scores["loss_scale2"], scores["alignment"]
     """
     population = Population.of(task)
+    if (
+        isinstance(model, ModularModel)
+        and len(model.population) == len(population)
+        and task is not population
+    ):
+        population = replace(population, seeds=model.population.seeds)  # of the training data
     evaluation = Evaluation() if evaluation is None else evaluation
     check_type("evaluation", evaluation, Evaluation)
     scores = Evaluator(model, population, evaluation, split, seed, data).run()
@@ -85,6 +92,7 @@ class Evaluator:
         task, family = population.task, population.family
         self._on_device = choose_place(data, family) == "device"
         self.model, self.population = model, population.with_seed(seed)
+        self._trained = population
         last_axes = find_outputs(model, population)
         activation = {name: p.output for name, p in task.places.items() if p.output in last_axes}
         self.has_activation = bool(activation)
@@ -132,7 +140,7 @@ class Evaluator:
     def of(self, population: Population) -> "Evaluator":
         """Return an evaluator for other members of the same shape that shares compiled programs."""
         other = copy.copy(self)
-        other.population = population.with_seed(self.population.seeds[0])
+        other.population, other._trained = population.with_seed(self.population.seeds[0]), population
         return other
 
     def _set_data(self, evaluation: Evaluation, split: str) -> None:
@@ -174,7 +182,7 @@ class Evaluator:
             states_of_each = self._read(accumulator, "target", self.evaluation.batches, conditions)
             states |= {c.name: state for state, c in zip(states_of_each, conditions, strict=True)}
         sums = {condition.name: states[condition.name]["target"] for condition in self.conditions}
-        rows = performance_rows(sums, self.population.family, self.rule_probs)
+        rows = performance_rows(self.population.task, sums)
         return rows | self._probe_rows(states)
 
     def _probe_rows(self, states: dict[str, State]) -> Rows:
@@ -226,7 +234,9 @@ class Evaluator:
         """Return the metrics after `steps` batches under each of conditions that are alike."""
         sizes = self.evaluation
         batch_size = sizes.batch_size if output == "target" else sizes.activation_batch_size
-        which = (self.population, output, batch_size, self.split, tuple(conditions), draws, self._on_device)
+        split = conditions[0].split
+        population, split = (self._trained, split) if split else (self.population, self.split)
+        which = (population, output, batch_size, split, tuple(conditions), draws, self._on_device)
         return accumulator.run(evaluation_batches(*which), steps, *self._share)
 
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from modtf import metrics
 from modtf.condition import IID
-from modtf.families.varied import rare_rules
+from modtf.families.varied import TRAIN_DATA, irreducible, rare_rules
 from modtf.family import Family
 from modtf.observed import at_place
+from modtf.task import Task
 
 MEASURES_OF_PERFORMANCE = ("loss", "error")
 Rows = dict[tuple[str, str, str], np.ndarray]  # (measure, condition, place): values [P]
@@ -99,23 +101,16 @@ def measure_members(
     return {name: np.where(finite, values, np.nan) for name, values in measured.items()}
 
 
-def performance_rows(
-    sums: Mapping[str, Mapping[str, np.ndarray]], family: Family, rule_probs: Sequence[float] | None = None
-) -> Rows:
-    """Return loss and error by condition and group of conditions, and by the frequency of rules.
-
-    Args:
-        sums: condition -> the variables of `PerformanceSums`.
-        family: the family of the tasks.
-        rule_probs: the frequencies of rules, if they differ.
-    """
+def performance_rows(task: Task, states: Mapping[str, Mapping[str, np.ndarray]]) -> Rows:
+    """Return loss and error by condition, from the variables of `PerformanceSums`, and the rows that the
+    task's options add."""
     rows: Rows = {}
-    for condition, totals in sums.items():
-        measures = [name for name in MEASURES_OF_PERFORMANCE if name in totals]
-        rows |= {(m, condition, ""): _in_unit(m, totals[m] / float(totals["batches"])) for m in measures}
-    if rule_probs is not None:
-        rows |= by_frequency(sums[IID], rule_probs)
-    return rows | _group_means(rows, family)
+    for condition, sums in states.items():
+        for measure in (m for m in MEASURES_OF_PERFORMANCE if m in sums):
+            rows[measure, condition, ""] = _in_unit(measure, sums[measure] / float(sums["batches"]))
+    probs = task.family.rule_probs(task)
+    by_rule = {} if probs is None else by_frequency(states[IID], probs)
+    return {**rows, **by_rule, **rows_beside(task, rows), **_group_means(rows, task.family)}
 
 
 def by_frequency(sums: Mapping[str, np.ndarray], rule_probs: Sequence[float]) -> Rows:
@@ -142,5 +137,18 @@ def _group_means(rows: Rows, family: Family) -> Rows:
     return means
 
 
-def _in_unit(measure: str, values: np.ndarray) -> np.ndarray:
+def rows_beside(task: Task, rows: Rows) -> Rows:
+    """Return the rows that stand beside performance: the gap between test and training data, "loss_gap", and
+    the least loss and error that label noise allows, "irreducible_loss" and "irreducible_error"."""
+    found: Rows = {}
+    for measure in (m for m in MEASURES_OF_PERFORMANCE if (m, IID, "") in rows):
+        test = rows[measure, IID, ""]
+        if (measure, TRAIN_DATA, "") in rows:
+            found[f"{measure}_gap", IID, ""] = test - rows[measure, TRAIN_DATA, ""]
+        if (least := irreducible(task, measure)) is not None:
+            found[f"irreducible_{measure}", IID, ""] = np.full_like(test, _in_unit(measure, least))
+    return found
+
+
+def _in_unit(measure: str, values: Any) -> Any:
     return values * (100.0 if measure == "error" else 1.0)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from modtf.families import Option, published_conditions, register_family
 from modtf.families.presets import published_preset, quick_preset
-from modtf.families.varied import VariedFamily
+from modtf.families.varied import SEQUENCE_CONDITIONS, SEQUENCE_OPTIONS, VariedFamily
 from modtf.protocol import Preset
 
 if TYPE_CHECKING:
@@ -22,13 +22,20 @@ class MHA(VariedFamily):
         Option("search", "v1", "how tokens search: v1 by scalar keys, v2 by unit vectors in the plane",
                choices=tuple(KEY_WIDTH), always_named=True),
         *VariedFamily.options,
+        *SEQUENCE_OPTIONS,
     )  # fmt: skip
     min_tokens = 2  # a token searches another one
     conditions = published_conditions(VariedFamily.training_length, (3, 5, 10, 20, 30))
+    more_conditions = (*VariedFamily.more_conditions, *SEQUENCE_CONDITIONS)
     headline = "len30_scale2"
 
     def token_width(self, task: "Task") -> int:
         return task.num_rules * 2 * (KEY_WIDTH[task.search] + 1)  # two keys q, q' and two values v, v'
+
+    def check(self, task: "Task") -> None:
+        super().check(task)
+        if task.shell and task.search == "v2":
+            raise ValueError("shell has a meaning for search=v1 alone: the keys of v2 are unit vectors.")
 
     def published(self, task: "Task") -> Preset:
         sizes = {"batch_size": 1000 if task.setting == "classification" else 256, "tokens": 10_000_000}

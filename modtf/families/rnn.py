@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from modtf.families import Option, published_conditions, register_family
 from modtf.families.presets import published_preset, quick_preset
-from modtf.families.varied import VariedFamily
+from modtf.families.varied import SEQUENCE_CONDITIONS, SEQUENCE_OPTIONS, VariedFamily
 from modtf.protocol import Preset
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ class RNN(VariedFamily):
             choices=("output", "state"),
         ),
         *VariedFamily.options,
+        *SEQUENCE_OPTIONS,
     )
     conditions = published_conditions(VariedFamily.training_length, (3, 5, 10, 20, 30))
+    more_conditions = (*VariedFamily.more_conditions, *SEQUENCE_CONDITIONS)
     headline = "len30_scale2"
 
     def token_width(self, task: "Task") -> int:

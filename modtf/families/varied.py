@@ -3,7 +3,9 @@
 `modtf.datasets.families.variations` applies them.
 """
 
+import math
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from modtf.condition import Condition
@@ -11,9 +13,13 @@ from modtf.family import Family
 from modtf.option import Option
 
 if TYPE_CHECKING:
+    from modtf.protocol import Training
     from modtf.task import Task
 
 LEAST_SHARE = 0.01  # of an equal share 1/R: a rarer rule would need too many tokens to be measured
+FORMS = ("linear", "network", "operation")
+TRAIN_DATA = "train_data"  # the condition of the training examples
+WITHHELD = "withheld"  # as `pairs`: only pairs that never occur in training
 
 
 def zipf(num_rules: int, exponent: float) -> tuple[float, ...]:
@@ -34,24 +40,106 @@ def rare_rules(rule_probs: Sequence[float]) -> list[bool]:
     return [p < 1.0 / len(rule_probs) - 1e-9 for p in rule_probs]
 
 
+def next_rule(probs: Sequence[float], withheld: int, only: bool = False) -> list[list[float]]:
+    """Return p(next rule | rule) [R, R] in training, or among `only` the withheld pairs.
+
+    The `withheld` rules after a rule, r + 1, r + 2, ... modulo R, never follow it. The other ones keep their
+    relative frequencies.
+    """
+    count, rows = len(probs), []
+    for rule in range(count):
+        after = [1 <= (other - rule) % count <= withheld for other in range(count)]
+        row = [p if one == only else 0.0 for p, one in zip(probs, after, strict=True)]
+        rows.append([p / sum(row) for p in row])
+    return rows
+
+
+@cache
+def frequencies(num_rules: int, exponent: float, withheld: int, num_tokens: int) -> tuple[float, ...]:
+    """Return the frequencies of the rules [R], the mean over the positions of a sequence."""
+    now = first = zipf(num_rules, exponent)
+    total, follows = list(first), next_rule(first, withheld)
+    for _ in range(num_tokens - 1 if withheld else 0):
+        now = tuple(
+            sum(p * row[rule] for p, row in zip(now, follows, strict=True)) for rule in range(num_rules)
+        )
+        total = [a + b for a, b in zip(total, now, strict=True)]
+    return tuple(p / sum(total) for p in total)
+
+
+def irreducible(task: "Task", measure: str) -> float | None:
+    """Return the least loss, or share of errors, that the task's label noise allows; None without noise.
+
+    Regression: the mean absolute value of the noise. Classification with flips of probability q: q is the
+    error, and its entropy in nats the cross-entropy.
+    """
+    noise = task.named_options.get("noise")
+    if not noise:
+        return None
+    if task.setting == "regression":
+        return noise * math.sqrt(2 / math.pi)
+    return noise if measure == "error" else -noise * math.log(noise) - (1 - noise) * math.log(1 - noise)
+
+
 class VariedFamily(Family):
     """A rule-based family with these options."""
 
     options: ClassVar[tuple[Option, ...]] = (
         Option("zipf", 0.0, "exponent of Zipf's law, p(r) ~ 1/(r+1)^zipf, of rules' frequencies; 0: equal",
                high=4.0, later=True, keyed=False),
+        Option("num_train", 0, "examples in training, repeated in epochs; 0: an endless stream",
+               high=2**31 - 1, later=True, keyed=False, integer=True),
+        Option("noise", 0.0, "of labels: standard deviation, in classification the probability of a flip",
+               high=1e6, later=True, keyed=False),
+        Option("shell", 0.0, "radius of the ball of inputs in training, in median norms; 0: everywhere",
+               high=10.0, later=True, keyed=False),
     )  # fmt: skip
-    more_conditions = (
+    more_conditions: ClassVar[tuple[Condition, ...]] = (
         Condition("reversed_frequencies", "first rules rare (Zipf's law, reversed)", options={"zipf": -1.0}),
+        Condition(TRAIN_DATA, "the training examples", True, of_option="num_train", split="train"),
+        Condition("clean", "labels without noise", True, options={"noise": 0.0}, of_option="noise"),
+        Condition("outside", "outside the ball", options={"support": "outside"}, of_option="shell"),
     )
 
     def rule_probs(self, task: "Task") -> tuple[float, ...] | None:
-        return zipf(task.num_rules, task.zipf) if task.zipf else None
+        if not task.zipf:
+            return None  # withheld pairs alone leave all rules equally frequent
+        withheld = task.named_options.get("withheld", 0)
+        return frequencies(task.num_rules, task.zipf, withheld, self.num_tokens(task))
 
     def check(self, task: "Task") -> None:
+        withheld = task.named_options.get("withheld", 0)
+        if withheld > task.num_rules - 2:
+            raise ValueError(
+                f"withheld={withheld} of {task.num_rules} rules leaves rules that no other one follows; "
+                f"expected at most {task.num_rules - 2}."
+            )
+        if task.setting == "classification" and task.noise >= 0.5:
+            raise ValueError(
+                f"noise={task.noise!r} flips half of the labels or more; expected a probability below 0.5."
+            )
         least = min(self.rule_probs(task) or (1.0,))
         if least * task.num_rules < LEAST_SHARE:
             raise ValueError(
                 f"zipf={task.zipf!r} gives the rarest of {task.num_rules} rules 1 token in {1 / least:,.0f}; "
                 f"expected at least 1 in {task.num_rules / LEAST_SHARE:,.0f}. Take a smaller zipf."
             )
+
+    def check_training(self, task: "Task", training: "Training") -> None:
+        if 0 < task.num_train < training.batch_size:
+            raise ValueError(
+                f"num_train={task.num_train} is less than batch_size={training.batch_size}; expected a "
+                "batch or more. Take more examples or smaller batches."
+            )
+
+
+#: of families of sequences, besides the others
+SEQUENCE_OPTIONS = (
+    Option(WITHHELD, 0, "rules that never follow a rule in training: the next ones by number, modulo R",
+           high=10_000, later=True, keyed=False, integer=True),
+)  # fmt: skip
+SEQUENCE_CONDITIONS = (
+    Condition("len50", "50 tokens", seq_len=50),
+    Condition("len100", "100 tokens", seq_len=100),
+    Condition(WITHHELD, "only withheld pairs of rules", options={"pairs": WITHHELD}, of_option=WITHHELD),
+)

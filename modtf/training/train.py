@@ -128,6 +128,7 @@ def train(
         schedule=schedule,
         weight_decay=weight_decay,
     )
+    population.family.check_training(population.task, training)
     with scope_of(model):
         find_outputs(model, population)  # before compilation; this builds a user's model
     if not isinstance(evaluation, EvaluateCallback):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from modtf import Task
+from modtf import Cell, Task
+from modtf.datasets.device import DeviceStream
 from modtf.families.varied import zipf
 
 ARCHS = ("mlp", "mha", "rnn")
@@ -33,6 +34,84 @@ def test_frequencies(draw, arch, options, condition, expected):
     assert stats.chisquare(np.bincount(rule.ravel())).pvalue > P, "the stream's own frequencies come first"
 
 
+@pytest.mark.parametrize(("arch", "batch_size"), [("mlp", 12), ("mha", 8), ("rnn", 8)])
+def test_a_finite_set(draw, arch, batch_size):
+    """Every epoch holds the same examples in an order of its own, also from the middle of it."""
+    task = Task(arch, num_rules=3, num_train=24, noise=0.5)
+    made = draw(task, 72 // batch_size, batch_size=batch_size, seed=3)
+    rows = np.concatenate([np.c_[x.reshape(len(x), -1), y.reshape(len(y), -1)] for x, _, y in made])
+    epochs = [sorted(map(tuple, rows[n : n + 24])) for n in (0, 24, 48)]
+    assert epochs[0] == epochs[1] == epochs[2], "labels keep their noise"
+    assert len(set(epochs[0])) == 24
+    assert not np.array_equal(rows[:24], rows[24:48])
+    np.testing.assert_equal(draw(task, 2, batch_size=batch_size, seed=3, start_step=1), made[1:3])
+    other = draw(task, 1, batch_size=batch_size, seed=4)[0][0]
+    assert not np.isin(other.reshape(batch_size, -1)[:, 0], rows[:, 0]).any()
+    more = draw(task.replace(num_train=25), 25, batch_size=1, seed=3)
+    found = {(*x.ravel().tolist(), *y.ravel().tolist()) for x, _, y in more}
+    assert set(epochs[0]) < found, "a larger set holds the smaller one"
+    endless = [draw(task.replace(num_train=n), 1, batch_size=8, split="test")[0] for n in (0, 24)]
+    np.testing.assert_equal(*endless)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_noise(draw, arch, split):
+    """Labels alone change, by normal noise or by flips, which are the same whatever the batches."""
+    for setting, noise in (("regression", 0.3), ("classification", 0.2)):
+        clean, task = Task(arch, setting, num_rules=3), Task(arch, setting, num_rules=3, noise=noise)
+        pairs = [draw(one, 1, batch_size=1000, split=split)[0] for one in (clean, task)]
+        np.testing.assert_equal(*(pair[:2] for pair in pairs))
+        change = (pairs[1][2] - pairs[0][2]).ravel().astype(np.float64)
+        if setting == "regression":
+            assert stats.kstest(change / noise, "norm").pvalue > P
+        else:
+            assert stats.binomtest(int(np.abs(change).sum()), change.size, noise).pvalue > P
+        given = {"batch_size": 1000, "split": "test", "options": {"noise": 0.0}}
+        np.testing.assert_equal(draw(task, 1, **given), draw(clean, 1, batch_size=1000, split="test"))
+
+
+@pytest.mark.parametrize("arch", ["mha", "rnn"])
+@pytest.mark.parametrize("exponent", [0.0, 1.0])
+def test_withheld_pairs(draw, arch, exponent):
+    """Some pairs never occur in training, and others as often as in the chain that they form."""
+    task = Task(arch, num_rules=5, withheld=2, zipf=exponent)
+    [(_, rule, _)] = draw(task, 1, batch_size=4000)
+    first, second = rule[:, :-1].ravel(), rule[:, 1:].ravel()
+    counts = np.zeros([5, 5])
+    np.add.at(counts, (first, second), 1)
+    allowed = np.array([[(other - rule) % 5 not in (1, 2) for other in range(5)] for rule in range(5)])
+    assert counts[~allowed].sum() == 0
+    expected = np.where(allowed, zipf(5, exponent), 0)
+    expected *= counts.sum(axis=1, keepdims=True) / expected.sum(axis=1, keepdims=True)
+    for row, wanted in zip(counts, expected, strict=True):
+        assert stats.chisquare(row[wanted > 0], wanted[wanted > 0]).pvalue > P
+    came = np.bincount(rule.ravel(), minlength=5) / rule.size
+    np.testing.assert_allclose(came, task.family.rule_probs(task) or 0.2, atol=0.01)
+    [(_, rule, _)] = draw(task, 1, batch_size=500, split="test", condition="withheld")
+    assert set(np.unique((rule[:, 1:] - rule[:, :-1]) % 5)) == {1, 2}
+    assert len(np.unique(rule)) == 5
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_shell(draw, arch):
+    """Training lies inside a ball, half of it where it was; the condition lies outside."""
+    task, plain = Task(arch, num_rules=3, shell=1.0), Task(arch, num_rules=3)
+    given = {"batch_size": 2000, "split": "test"}
+    inside, before = (draw(one, 1, **given)[0][0] for one in (task, plain))
+    outside = draw(task, 1, condition="outside", **given)[0][0]
+    norms = [np.linalg.norm(x.astype(np.float64), axis=-1) for x in (inside, before, outside)]
+    radius = np.sqrt(stats.chi2.ppf(0.5, inside.shape[-1]))
+    assert norms[0].max() <= radius + 1e-5
+    assert norms[2].min() >= radius - 1e-5
+    assert norms[2].max() <= max(2 * radius, norms[1].max()) + 1e-5
+    kept = norms[1] <= radius
+    np.testing.assert_array_equal(inside[kept], before[kept])
+    np.testing.assert_array_equal(outside[~kept], before[~kept])
+    cosines = (inside * before).sum(-1) / (norms[0] * norms[1])
+    np.testing.assert_allclose(cosines, 1, atol=1e-4)
+
+
 def test_zipf():
     np.testing.assert_allclose(zipf(3, 0), 1 / 3)
     np.testing.assert_allclose(zipf(4, 1.5), (np.arange(1, 5) ** -1.5) / (np.arange(1, 5) ** -1.5).sum())
@@ -45,9 +124,42 @@ def test_zipf():
         ({"zipf": -1.0}, "zipf=-1.0 is not valid; expected a number from 0 to 4"),
         ({"zipf": float("nan")}, "zipf=nan"),
         ({"zipf": 4.0, "num_rules": 32}, "1 token in 1,134,888; expected at least 1 in 3,200"),
+        ({"num_train": 2.5}, "num_train=2.5 is not valid; expected an integer"),
+        ({"num_train": -1}, "num_train=-1"),
+        ({"noise": -0.1}, "noise=-0.1 is not valid; expected a number from 0"),
+        (
+            {"noise": 0.5, "setting": "classification"},
+            "noise=0.5 flips half .* expected .* below 0.5",
+        ),
+        ({"arch": "rnn", "withheld": 3, "num_rules": 4}, "withheld=3 of 4 rules .* expected at most 2"),
+        ({"withheld": 1}, "withheld=1 has no meaning for arch='mlp'"),
+        ({"arch": "mha", "search": "v2", "shell": 1.0}, "search=v1 alone"),
         ({"arch": "corruptions", "zipf": 1.0}, "zipf=1.0 has no meaning for arch='corruptions'"),
     ],
 )
 def test_refuses(options, message):
     with pytest.raises(ValueError, match=message):
         Task(**options)
+
+
+@pytest.mark.parametrize("condition", ["clean", "outside", "train_data"])
+def test_conditions_belong_to_options(condition):
+    with pytest.raises(ValueError, match=f"condition='{condition}' has a meaning only if"):
+        Task(num_rules=3).condition(condition)
+
+
+def test_too_few_examples_for_a_batch():
+    task = Task(num_rules=3, num_train=100)
+    with pytest.raises(ValueError, match="num_train=100 is less than batch_size=256; expected one batch"):
+        Cell(task, 8, "modular", ((0, 0),))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_on_a_device(draw, arch):
+    task = Task(arch, num_rules=4, num_train=20, noise=0.1, shell=1.0)
+    task = task.replace(withheld=2) if task.is_sequence else task
+    features, target = DeviceStream(task, 8).make(1, 3)
+    for step, (inputs, rule, expected) in enumerate(draw(task, 3, batch_size=8, start_step=1)):
+        np.testing.assert_array_equal(features["rule"][step], rule)
+        np.testing.assert_allclose(features["inputs"][step], inputs, atol=1e-5)
+        np.testing.assert_allclose(target[step], expected, atol=1e-4)

@@ -69,7 +69,7 @@ def against_length(study: TrainedModels, choice: Choice) -> Pictures:
     lengths = [
         (arch, condition.name, condition.seq_len or family.training_length, condition.scale)
         for arch, family in tested.items()
-        for condition in family.conditions
+        for condition in (*family.conditions, *(c for c in family.more_conditions if c.seq_len))
     ]
     known = pd.DataFrame(lengths, columns=["arch", "condition", "tokens", "scale"])
     known = known[known["arch"].isin(rows["arch"].unique())]

@@ -7,6 +7,7 @@ import pytest
 
 from modtf import Population, Task
 from modtf.evaluation.evaluator import Evaluator
+from modtf.families.varied import irreducible as irreducible_of
 from modtf.metrics import measure_all
 from modtf.models.build import build
 
@@ -46,3 +47,24 @@ def test_unequal_rules(options, small_sizes, batches):
     assert sizes.tokens_of(task) == np.ceil(sizes.tokens * 11 / 6), (
         "as many of the rarest as if all were equal"
     )
+
+
+def test_training_data_noise_and_what_stands_beside(small_sizes, batches):
+    """The gap is that to the training examples of each member; the irreducible loss is exact."""
+    task = Task("mlp", num_rules=3, num_train=32, noise=0.5)
+    model, scores = evaluated(task, replace(small_sizes, batches=2, batch_size=16))
+    elements = batches([task, task.replace(data_seed=1)], 2, batch_size=16, seed=[0, 1])  # an epoch
+    found = [np.abs(model(features)["target"].numpy() - target) for features, target in elements]
+    loss = np.mean(found, axis=(0, 1))
+    np.testing.assert_allclose(scores.rows["loss", "train_data", ""], loss, rtol=1e-4)
+    gap = scores.rows["loss", "iid", ""] - loss
+    np.testing.assert_allclose(scores.rows["loss_gap", "iid", ""], gap, atol=1e-5)
+    noise = np.random.RandomState(0).randn(10**6) * 0.5
+    irreducible = scores.rows["irreducible_loss", "iid", ""]
+    np.testing.assert_allclose(irreducible, [np.abs(noise).mean()] * 2, rtol=5e-3)
+    assert (scores.rows["loss", "clean", ""] < scores.rows["loss", "iid", ""]).all()
+    flips = Task(setting="classification", noise=0.1)
+    logit, entropy = np.log(9), -0.1 * np.log(0.1) - 0.9 * np.log(0.9)
+    assert irreducible_of(flips, "loss") == pytest.approx(entropy)
+    assert 0.9 * np.log1p(np.exp(-logit)) + 0.1 * np.log1p(np.exp(logit)) == pytest.approx(entropy)
+    assert irreducible_of(flips, "error") == 0.1
