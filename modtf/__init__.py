@@ -29,6 +29,7 @@ with epy.lazy_api_imports(globals()):
     from modtf.metrics import register_measure as register_measure
     from modtf.models.architectures import register_architecture as register_architecture
     from modtf.models.build import build as build
+    from modtf.models.convert import convert as convert
     from modtf.models.own import register_model as register_model
     from modtf.models.routers import register_router as register_router
     from modtf.plugins import load_plugin as load_plugin

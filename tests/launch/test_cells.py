@@ -222,7 +222,10 @@ def test_flags_choose_among_the_cells_of_a_study():
 def test_help_shows_the_options_of_tasks_under_their_families():
     shown = help_of("", given(run), "modtf run", ["--arch=mha,mlp"])
     options = shown.partition("Options of tasks")[2]
-    assert options.startswith(" of --arch=mha:\n  --search=v1 ")
+    assert options.startswith(" of --arch=mha:\n  --zipf=0.0 ")
     assert "One of v1," in options
-    assert shown.endswith("Options of tasks of --arch=mlp: none.")
+    of_mha, _, of_mlp = options.partition("Options of tasks of --arch=mlp:")
+    assert "--search=v1" in of_mha
+    assert "--search" not in of_mlp
+    assert "--zipf=0.0" in of_mlp
     assert "--question=attribute" in help_of("", given(run), "modtf run")
