@@ -60,11 +60,7 @@ def evaluate(
         >>> scores["loss"], scores["loss_scale2"], scores["alignment"]
     """
     population = Population.of(task)
-    if (
-        isinstance(model, ModularModel)
-        and len(model.population) == len(population)
-        and task is not population
-    ):
+    if isinstance(model, ModularModel) and task is not population:
         population = replace(population, seeds=model.population.seeds)  # of the training data
     evaluation = Evaluation() if evaluation is None else evaluation
     check_type("evaluation", evaluation, Evaluation)
