@@ -35,6 +35,7 @@ from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutatio
 from modtf.routing.reading import Sent
 from modtf.routing.report.analysed import analysed_sections
 from modtf.routing.report.compared import check_same_tokens, write_comparison
+from modtf.routing.report.findings import held
 from modtf.routing.report.followed import followed_sections
 
 OBSERVED, UNIFORM = "observed", "uniform"
@@ -78,6 +79,8 @@ def define_flags(values: flags.FlagValues) -> None:
     define.string("labels", "labels", words)
     words = "The same for the document of each token. Labels are permuted over documents."
     define.string("documents", None, words)
+    words = "The same for the span of each token, such as a chat turn. A span keeps one label when labels "
+    define.string("spans", None, f"{words}are permuted; without it, consecutive tokens of one label are one.")
     define.string("label_names", None, "The same for the names of labels, in the order of their numbers.")
     define.string("layer_names", None, "The same for the names of layers.")
     words = f"The analyses to run, with commas between: {', '.join(ANALYSES)}; or "
@@ -110,7 +113,7 @@ def main(values: flags.FlagValues) -> None:
         check_same_tokens(routing, routings[0], path, values.activations[0])
     runs: list[Run] = []
     saturated: dict[str, Analysed] = {}
-    for name, routing in zip(names, routings, strict=True):
+    for path, name, routing in zip(values.activations, names, routings, strict=True):
         layers, sums = measured(routing, values, probs)
         print(report_text(layers, routing.names))
         folder = out / name if len(values.activations) > 1 else out
@@ -125,7 +128,10 @@ def main(values: flags.FlagValues) -> None:
         if SATURATION in analyses.found:
             saturated[name] = analyses.found[SATURATION]
         more += analysed_sections(analyses, folder, routing.names)
-        print(f"Wrote {write_routing_report(layers, folder, routing.names, more=more)}")
+        page = write_routing_report(
+            layers, folder, routing.names, more, held(routing, Path(path).name), analyses.found
+        )
+        print(f"Wrote {page}")
         if len(routings) > 1:
             runs.append(Run(name, sums, layers, layers_of(routing.whole(), values.logits, values.top_k)))
     if runs:
@@ -146,7 +152,7 @@ def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -
         routing = Routing.read(
             path, values.array, values.labels, values.documents, values.label_names, values.layer_names,
             values.experts, values.weights, values.num_experts, list(map(int, values.shared)), values.format,
-            values.top_k,
+            values.top_k, values.spans,
         )  # fmt: skip
     for note in notes:
         print(f"Warning: {path}: {note.message}")

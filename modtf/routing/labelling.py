@@ -99,6 +99,17 @@ def predicted_of(arrays: Arrays, num_tokens: int) -> Ints | None:
     return numbered(arrays[PREDICTED], num_tokens, PREDICTED, None).numbers
 
 
+def spans_of(arrays: Arrays, name: str | None, num_tokens: int, are_of_use: bool) -> Ints | None:
+    """Return the span of every token, or None; `ValueError` if spans are asked for, but are of no use."""
+    if name is not None and not are_of_use:
+        raise ValueError(
+            f"spans={name!r} cuts documents into runs of one label, but {arrays.source} lacks labels or "
+            "documents. Give both, or leave spans out."
+        )
+    values = arrays.optional("spans", name) if are_of_use else None
+    return None if values is None else numbered(values, num_tokens, "spans", None).numbers
+
+
 def frequent_tokens(tokens: Classes, words: Sequence[str] | None) -> Classes:
     """Return tokens numbered by frequency; all rare tokens share the last number."""
     words = tokens.names or words

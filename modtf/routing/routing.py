@@ -30,6 +30,7 @@ class Routing:
         factors: the arrays `[tokens]` that the file has for "token", "position" and "label".
         words: the texts of tokens, indexed by token id, or None.
         predicted: the id of the token that the model predicted at every token `[tokens]`, or None.
+        spans: the span of every token `[tokens]`, such as a chat turn, which keeps one label, or None.
 
     Example:
         >>> routing = modtf.read_routing("x.npz")  # doctest: +SKIP
@@ -44,6 +45,7 @@ class Routing:
     factors: Mapping[str, Ints]
     words: tuple[str, ...] | None = None
     predicted: Ints | None = None
+    spans: Ints | None = None
 
     @classmethod
     def read(
@@ -60,6 +62,7 @@ class Routing:
         shared: Sequence[int] = (),
         format: str | None = None,
         top_k: int | None = None,
+        spans: str | None = None,
     ) -> "Routing":
         """Read everything except the activations, of which only the shapes are checked.
 
@@ -80,6 +83,8 @@ class Routing:
             shared: experts that every token goes to, which are left out.
             format: the name of the format; None: the first that recognises the content.
             top_k: the number of experts per token, for formats that do not store it.
+            spans: the span of each token, such as a chat turn; None: the array "spans", if there are labels,
+                documents and such an array.
 
         Raises:
             ValueError: if an array is missing or does not fit the others.
@@ -100,6 +105,7 @@ class Routing:
             factors,
             labelling.as_names(arrays.get("token_names")),
             labelling.predicted_of(arrays, num_tokens),
+            labelling.spans_of(arrays, spans, num_tokens, classes is not None and of_tokens is not None),
         )
 
     def whole(self) -> NDArray[Any] | Experts:
@@ -141,8 +147,9 @@ class Routing:
             accumulator.update_counts(self.activations.counts, self.labels)
             return accumulator
         accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k)
-        for chunk in progress(self.chunks()):
-            accumulator.update(*chunk)
+        for index, (some, labels, ids) in enumerate(progress(self.chunks())):
+            part = slice(index * CHUNK, (index + 1) * CHUNK)
+            accumulator.update(some, labels, ids, None if self.spans is None else self.spans[part])
         return accumulator
 
     def check_label_probs(self, probs: Sequence[float] | str | None) -> None:

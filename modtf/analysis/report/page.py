@@ -155,6 +155,7 @@ class _Words:
     def __init__(self, sections: Sequence[Section]):
         glossaries = [part for one in sections for part in one.content if isinstance(part, Glossary)]
         self._targets = {term.lower(): term_anchor(term) for part in glossaries for term in part.terms}
+        self._meanings = {term.lower(): text for part in glossaries for term, text in part.terms.items()}
         longest = sorted(map(re.escape, self._targets), key=len, reverse=True)
         self._terms = re.compile(rf"(`[^`]*`)|\b({'|'.join(longest) or '(?!)'})(s?)\b", re.IGNORECASE)
 
@@ -166,7 +167,8 @@ class _Words:
         if code:
             return f"<code>{code[1:-1]}</code>"
         target = self._targets.pop(term.lower(), None)
-        return f'<a href="#{target}">{term}{plural}</a>' if target else match[0]
+        meaning = escape(self._meanings[term.lower()].replace("`", ""))
+        return f'<a href="#{target}" title="{meaning}">{term}{plural}</a>' if target else match[0]
 
 
 def render(title: str, sections: Sequence[Section]) -> str:

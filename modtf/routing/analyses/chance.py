@@ -90,7 +90,8 @@ def permuted_label_counts(data: Choices, place: int, permutations: int, seed: in
         last = None
         for start in range(0, len(data.documents), SLICE):
             part = slice(start, start + SLICE)
-            units = Units(data.documents[part], data.labels[part], None, last)
+            spans = None if data.spans is None else data.spans[part]
+            units = Units(data.documents[part], data.labels[part], spans, last)
             last, experts = units.last, data.experts[place, part].astype(np.int64)
             sent = (experts >= 0).astype(np.float64)
             kept.add([Tokens(sent, np.maximum(experts, 0), data.num_experts)], units)

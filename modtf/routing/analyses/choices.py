@@ -30,6 +30,7 @@ class Choices:
         has_documents: whether the file says what the documents are. If not, runs of one label stand for them,
             or stretches of consecutive tokens.
         labels: the label (domain) of every row, as in the file, or None.
+        spans: the span of every token, such as a chat turn, which keeps one label when labels are permuted.
         token_ids, predicted_ids: the id of every token, and of the token that was predicted, or None.
         ranked: whether the choices of a token are sorted by weight, the largest first.
         names: the names of labels and layers.
@@ -46,6 +47,7 @@ class Choices:
     documents: Ints
     has_documents: bool
     labels: Ints | None = None
+    spans: Ints | None = None
     token_ids: Ints | None = None
     predicted_ids: Ints | None = None
     ranked: bool = False

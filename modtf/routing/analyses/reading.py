@@ -73,6 +73,7 @@ def read_choices(
         documents=np.unique(documents[order], return_inverse=True)[1],
         has_documents=known,
         labels=labels,
+        spans=None if routing.spans is None else routing.spans[order],
         token_ids=factors.get("token"),
         predicted_ids=None if routing.predicted is None else routing.predicted[order],
         ranked=ranked,

@@ -66,18 +66,24 @@ def percent(value: float) -> str:
     return f"{value:.1%}" if abs(value) < 0.0995 else f"{value:.0%}"
 
 
-def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names) -> str:
-    """Return a sentence on the layers above chance, such as "Layers 12 to 28 <what>: ... up to 0.37, ...".
-
-    The band of chance is widened for the number of layers (Bonferroni, with normal tails).
-    """
+def widened(number_of_layers: int) -> float:
+    """Return the factor by which a 95% interval grows for so many layers (Bonferroni, with normal tails)."""
     from scipy.special import ndtri  # slow to import
 
+    return float(ndtri(0.025 / number_of_layers) / ndtri(0.025))
+
+
+def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names, title: str = "") -> str:
+    """Return a sentence on the layers above chance, such as "Layers 12 to 28 <what>: ... up to 0.37, ...".
+
+    `title` is what to call the measure; by default its name. The band of chance is widened for the number
+    of layers (Bonferroni, with normal tails).
+    """
     part = table[(table["measure"] == measure) & (table["item"] == "")].astype({"value": float})
-    title = measure.replace("_", " ")
+    title = title or measure.replace("_", " ")
     if part["chance_high"].isna().all():
         return f"The {title} of layers is {spread_of(table, measure)}."
-    wider = ndtri(0.025 / len(part)) / ndtri(0.025)
+    wider = widened(len(part))
     above = part[part["value"] > part["chance"] + wider * (part["chance_high"] - part["chance"])]
     if above.empty:
         among = f" after a correction for {len(part)} layers" if len(part) > 1 else ""
@@ -85,6 +91,8 @@ def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names) ->
     layers = above["layer"].astype(int).tolist()
     words = layers_text(layers, names)
     words = "All layers" if len(layers) == len(part) > 1 else words[0].upper() + words[1:]
-    verb = what if len(layers) > 1 else what.replace(" ", "s ", 1)
+    verb, _, rest = what.partition(" ")
+    if len(layers) == 1:
+        verb = f"{verb[:-1]}ies" if verb.endswith("y") else f"{verb}s"
     chance = number_range(part["chance_low"].min(), part["chance_high"].max())
-    return f"{words} {verb}: {title} up to {number(above['value'].max())}, chance {chance}."
+    return f"{words} {verb} {rest}: {title} up to {number(above['value'].max())}, chance {chance}."

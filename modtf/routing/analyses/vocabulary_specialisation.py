@@ -192,7 +192,9 @@ def sentences(table: pd.DataFrame, data: Choices, panel: list[str]) -> list[str]
     frequent, published = panel
     found = []
     if table.loc[table["measure"] == frequent, "value"].notna().any():
-        found.append(beyond_chance(table, frequent, "send tokens of one id to the same expert", data.names))
+        title = "the share of an id's tokens at one expert, averaged over ids with at least 10 tokens, is"
+        what = "send tokens of one id to the same expert"
+        found.append(beyond_chance(table, frequent, what, data.names, title))
     part = table[table["measure"] == published]
     text = number_range(part["value"].min(), part["value"].max())
     chance = number_range(part["chance_low"].min(), part["chance_high"].max())

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
 from modtf.analysis.report import page
 from modtf.files import write_table
 from modtf.routing.analyses import ANALYSES, Analysed, Analyses
+from modtf.routing.analyses.sentences import number, number_range
 from modtf.routing.names import Names
 from modtf.routing.report.write import shown
 
@@ -32,8 +36,27 @@ def _fold(name: str, found: Analysed, out: Path, names: Names) -> page.Fold:
     file = f"{FOLDER}/{name}.csv"
     write_table(out / file, table)
     images = [shown(picture, out / FOLDER, file) for picture in found.pictures]
-    texts = [analysis.about, *found.sentences, *found.notes]
+    texts = [analysis.about, *found.sentences[1:], *found.notes]
     words = [f"Definition: {analysis.definition}", f"Chance: {analysis.null}", f"Source: {analysis.source}"]
-    numbers = page.Table(table[table["item"] == ""].drop(columns="item"), file)
+    numbers = page.Table(in_short(table, names), file)
     parts = [*map(page.Text, texts), *images, *[page.Text(word, small=True) for word in words], numbers]
     return page.Fold(f"{analysis.title}. {found.sentences[0]}", parts)
+
+
+def in_short(table: pd.DataFrame, names: Names) -> pd.DataFrame:
+    """Return a row for each measure: both ends of its range over layers, and the range of chance."""
+    rows = []
+    for measure, part in table[(table["item"] == "") & table["value"].notna()].groupby("measure", sort=False):
+        part = part.astype({"value": float}).sort_values("value", kind="stable")
+        row = {"measure": str(measure).replace("_", " ")}
+        for column, place in (("smallest", 0), ("largest", -1)):
+            one = part.iloc[place]
+            ends = "" if np.isnan(one["low"]) else f" [{number(one['low'])}, {number(one['high'])}]"
+            row[column] = f"{number(one['value'])}{ends}"
+            row[f"{column} in layer"] = names.layer(int(one["layer"]))
+        known = part.dropna(subset=["chance_low"])
+        row["chance"] = (
+            number_range(known["chance_low"].min(), known["chance_high"].max()) if len(known) else ""
+        )
+        rows.append(row)
+    return pd.DataFrame(rows)

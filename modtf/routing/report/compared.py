@@ -17,6 +17,7 @@ from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import Estimate
 from modtf.routing.measuring.compare import SHARED, Compared, Run
 from modtf.routing.names import Names
+from modtf.routing.report.findings import comparison_findings
 from modtf.routing.report.tables import ADJUSTED
 from modtf.routing.report.write import shown
 from modtf.routing.routing import Routing
@@ -90,7 +91,12 @@ def write_comparison(
     image = shown(picture, out, "comparison.csv")
     differences = page.Table(in_short(table), "comparison.csv")
     sections = [
-        page.Section("What was compared", [runs[0].measured[0].how, READ], content=[links]),
+        page.Section(
+            "What was found",
+            [runs[0].measured[0].how, READ],
+            content=[links],
+            findings=comparison_findings(compared, names),
+        ),
         page.Section("Layers", [MATCHED], content=[image]),
         page.Section(
             "Differences", ["By hard assignment. The CSV file has all measures."], content=[differences]

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -18,10 +18,12 @@ from modtf.analysis.report.glossary import measures_section
 from modtf.analysis.text import plural
 from modtf.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS
+from modtf.routing.analyses import Analysed
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import LayerMeasures, View
 from modtf.routing.names import Names
 from modtf.routing.report import tables
+from modtf.routing.report.findings import findings
 from modtf.routing.report.tables import ADJUSTED, BY
 
 PAGE = "measures.html"
@@ -61,6 +63,8 @@ def write_routing_report(
     out: str | Path,
     names: Names | None = None,
     more: Sequence[page.Section] = (),
+    about: str = "",
+    analysed: Mapping[str, Analysed] | None = None,
 ) -> Path:
     """Writes measures.html, measures.csv, modules.csv, activation.csv, layers.png and labels.png.
 
@@ -69,6 +73,8 @@ def write_routing_report(
         out: the folder; it is made where there is none.
         names: of labels and layers; labels that came as names have these.
         more: sections to stand before those of each layer.
+        about: a sentence on what the file holds; by default the sizes of the layers.
+        analysed: the results of analyses, one of which is quoted on the first screen.
 
     Returns:
         The path of the page, which needs no other file.
@@ -93,14 +99,14 @@ def write_routing_report(
         if names.layers is not None:
             frame.insert(1, "layer_name", frame["layer"].map(names.layer))
         write_table(out / file, frame)
-    sections = [_first_section(layers, names)]
+    sections = [_first_section(layers, names, about, dict(analysed or {}))]
     if layers[0].label_counts is not None:
         sections.append(page.Section("Layers", [LAYERS], content=[shown(draw_layers(layers, names), out)]))
     if layers[0].label_counts is not None and any(len(layer.labels) > 1 for layer in layers):
         special = page.Table(tables.special_modules(layers, names), "modules.csv")
-        sections.append(page.Section("Most specialised modules", [BEYOND], content=[special]))
         labels = [shown(draw_labels(layers, names), out), _label_counts(layers[0], names)]
         sections.append(page.Section("Labels", [LABELS], content=labels))
+        sections.append(page.Section("Most specialised modules", [BEYOND], content=[special]))
     sections += more
     folds = [_fold(layer, names) for layer in layers]
     sections.append(page.Section("Each layer", [MATRICES], content=folds))
@@ -110,16 +116,19 @@ def write_routing_report(
     return out / PAGE
 
 
-def _first_section(layers: Sequence[LayerMeasures], names: Names) -> page.Section:
-    """Return the first section: the sizes of the data, and the warnings."""
+def _first_section(
+    layers: Sequence[LayerMeasures], names: Names, about: str, analysed: dict[str, Analysed]
+) -> page.Section:
+    """Return the first section: the sizes of the data, what was found, and the warnings."""
     first = layers[0]
     sizes = sorted({layer.mass.use.size for layer in layers})
     modules = plural(sizes[0], "module") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} modules"
     size = f"{plural(len(layers), 'layer')}, {modules}, {plural(len(first.labels), 'label')}"
     if first.label_counts is not None:
         size += f", {plural(int(first.label_counts.sum()) + first.dropped, 'token')}"
-    texts = [text for text in (f"{size}.", first.how) if text]
-    return page.Section("What was measured", texts, tables.warning_lines(layers, names))
+    sentences = [about or f"{size}.", *findings(layers, names, analysed)]
+    texts = [first.how] * bool(first.how)
+    return page.Section("What was found", texts, tables.warning_lines(layers, names), findings=sentences)
 
 
 def _label_counts(layer: LayerMeasures, names: Names) -> page.Table:

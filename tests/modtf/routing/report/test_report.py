@@ -59,7 +59,7 @@ def test_the_page_and_its_files(atlas, layers):
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in fetched)
     local = [link[1:] for link in fetched if link.startswith("#")]
     assert set(local) <= set(re.findall(r' id="([^"]+)"', text))
-    sections = "what-was-measured layers most-specialised-modules labels each-layer measures glossary"
+    sections = "what-was-found layers labels most-specialised-modules each-layer measures glossary"
     assert re.findall(r'<section id="([^"]+)"', text) == sections.split()
     assert [name for name in local if name in sections.split()] == sections.split()
     assert "#contents" in fetched

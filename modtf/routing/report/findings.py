@@ -1,0 +1,116 @@
+"""Sentences that say what was found, for the first screen of a report."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from modtf.analysis.text import plural
+from modtf.routing.analyses import Analysed
+from modtf.routing.analyses.sentences import beyond_chance, layers_text, number_range, widened
+from modtf.routing.measuring import LayerMeasures
+from modtf.routing.measuring.compare import Compared
+from modtf.routing.measuring.estimates import ADJUSTED
+from modtf.routing.names import Names
+from modtf.routing.routing import Routing
+
+FIRST = ("vocabulary_specialisation", "repetition", "coactivation", "domain_specialisation")  # to be quoted
+SCALE = "adjusted mutual information (0: none, 1: all there is)"
+
+
+def held(routing: Routing, file: str) -> str:
+    """Return what a file holds: its layers, experts, tokens, documents and labels."""
+    layers, _, experts = routing.activations.shape
+    parts = [
+        plural(layers, "layer"),
+        plural(experts, "expert") + " per layer",
+        plural(routing.num_tokens, "token"),
+    ]
+    if routing.has_tokens:
+        documents = None if routing.documents is None else len(np.unique(routing.documents))
+    else:
+        documents = routing.activations.shape[1]
+    if documents is not None:
+        parts.append(plural(documents, "document"))
+    if routing.labels is not None:
+        numbers = np.unique(routing.labels).tolist()
+        names = [routing.names.label(one) for one in numbers[:6]] + ["..."] * (len(numbers) > 6)
+        parts.append(f"{plural(len(numbers), 'label')} ({', '.join(names)})")
+    return f"{file} holds the routing of {', '.join(parts)}."
+
+
+def findings(layers: Sequence[LayerMeasures], names: Names, analysed: dict[str, Analysed]) -> list[str]:
+    """Return three sentences on information about labels, on load, and on the most telling analysis."""
+    found = []
+    rows: list[dict[str, Any]] = [
+        {"layer": layer.layer, "measure": ADJUSTED, "item": "", **vars(layer.views[-1].values[ADJUSTED])}
+        for layer in layers
+        if ADJUSTED in layer.views[-1].values
+    ]
+    if rows:
+        what = "carry information about labels"
+        found.append(beyond_chance(pd.DataFrame(rows), ADJUSTED, what, names, SCALE))
+    found.append(load_sentence(layers, names))
+    quoted = [analysed[name].sentences[0] for name in FIRST if name in analysed]
+    return found + quoted[:1]
+
+
+def load_sentence(layers: Sequence[LayerMeasures], names: Names) -> str:
+    """Return which experts are never used, and where the load is most uneven."""
+    use = [layer.views[-1].use for layer in layers]
+    dead = np.array([int((one == 0).sum()) for one in use])
+    some = np.flatnonzero(dead)
+    if len(some) == 1:
+        verb = "is" if dead[some[0]] == 1 else "are"
+        where = names.layer(layers[some[0]].layer)
+        text = f"{plural(int(dead[some[0]]), 'expert')} of layer {where} {verb} dead (never used)"
+    elif some.size:
+        where = layers_text([layers[one].layer for one in some.tolist()], names)
+        text = f"{dead.sum()} experts are dead (never used), in {where}"
+    else:
+        text = "No expert is dead (never used)"
+    effective = [float(np.exp(-(one[one > 0] * np.log(one[one > 0])).sum())) for one in use]
+    least = int(np.argmin([one / some.size for one, some in zip(effective, use, strict=True)]))
+    where = names.layer(layers[least].layer)
+    rest = (
+        f"the load is most uneven in layer {where}: as if {effective[least]:.0f} of {use[least].size} experts"
+    )
+    return f"{text}; {rest} were used evenly."
+
+
+def comparison_findings(compared: Iterable[Compared], names: Names) -> list[str]:
+    """Return for each run how it differs from the first in information, load and choices."""
+    runs: dict[str, list[Compared]] = {}
+    for one in compared:
+        runs.setdefault(one.run, []).append(one)
+    found = []
+    for run, layers in runs.items():
+        first = layers[0].against
+        measure = ADJUSTED if ADJUSTED in layers[0].differences["hard"] else "effective_experts"
+        values = [one.differences["hard"][measure] for one in layers]
+        wider = widened(len(values))
+        more, less = [
+            [
+                layer.layer
+                for layer, one in zip(layers, values, strict=True)
+                if sign * one.value > wider * (one.high - one.low) / 2
+            ]
+            for sign in (1, -1)
+        ]
+        title = SCALE if measure == ADJUSTED else measure.replace("_", " ")
+        largest = max(values, key=lambda one: abs(one.value))
+        ends = f"{largest.value:+.3f} [{largest.low:+.3f}, {largest.high:+.3f}]"
+        sides = [("higher", more), ("lower", less)]
+        where = [f"{word} in {layers_text(some, names)}" for word, some in sides if some]
+        text = " and ".join(where) or "the same within its intervals"
+        found.append(
+            f"{run} compared with {first}: {title} is {text}; the largest difference of a layer is {ends}."
+        )
+        shared = [one.shared for one in layers]
+        chance = number_range(min(one.chance for one in shared), max(one.chance for one in shared))
+        both = number_range(min(one.value for one in shared), max(one.value for one in shared))
+        found.append(
+            f"{run} and {first} share {both} of all choices after matching their experts, chance {chance}."
+        )
+    return found

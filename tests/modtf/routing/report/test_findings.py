@@ -1,0 +1,121 @@
+"""Sentences on the first screen of a report and of a comparison."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from flag_values import given
+
+import modtf
+from modtf.launch import measure
+from modtf.routing import Names
+from modtf.routing.analyses.sentences import beyond_chance, layers_text, number
+from modtf.routing.measuring import compare_activations
+from modtf.routing.report.findings import SCALE, comparison_findings, findings, held
+
+NAMES = Names(None, ["below", "above"])
+
+
+def arrays(strength):
+    """Return top-1 routing of two layers. The second depends on the label; no layer uses expert 5."""
+    generator = np.random.default_rng(0)
+    labels, documents = np.arange(60) % 3, np.repeat(np.arange(60), 20)
+    logits = generator.gumbel(size=(2, 1200, 6))
+    logits[..., 5] = -9.0
+    logits[1] += strength * np.eye(3, 6)[labels[documents]]
+    names = np.array(["code", "law", "verse"])
+    return {
+        "experts": logits.argmax(axis=2)[..., np.newaxis], "num_experts": 6, "labels": labels[documents],
+        "documents": documents, "label_names": names,
+    }  # fmt: skip
+
+
+def test_what_a_router_by_label_shows():
+    routing = modtf.read_routing(arrays(2.0))
+    text, load = findings(routing.measure(permutations=40), NAMES, {})
+    assert text.startswith(f"Layer above carries information about labels: {SCALE} up to 0.")
+    assert load.startswith(
+        "2 experts are dead (never used), in layers below and above; the load is most uneven"
+    )
+    assert held(routing, "x.npz") == (
+        "x.npz holds the routing of 2 layers, 6 experts per layer, 1,200 tokens, 60 documents, 3 labels "
+        "(code, law, verse)."
+    )
+    text, _ = findings(modtf.read_routing(arrays(0.0)).measure(permutations=40), NAMES, {})
+    assert text.startswith("No layer is above chance after a correction for 2 layers: adjusted mutual")
+
+
+def test_an_analysis_is_quoted():
+    data = arrays(0.0) | {"tokens": np.arange(1200) % 30}
+    found = modtf.analyse_routing(data, ["load", "vocabulary_specialisation"], permutations=5).found
+    sentences = findings(modtf.read_routing(data).measure(permutations=5), NAMES, found)
+    assert sentences[2] == found["vocabulary_specialisation"].sentences[0]
+
+
+def test_what_two_models_differ_in():
+    runs = {
+        name: modtf.read_routing(arrays(strength)).whole() for name, strength in (("early", 0), ("late", 2))
+    }
+    data = arrays(0)
+    compared = compare_activations(runs, data["labels"], documents=data["documents"])
+    first, second = comparison_findings(compared, NAMES)
+    assert first.startswith(
+        "late compared with early: adjusted mutual information (0: none, 1: all there is) is higher"
+    )
+    assert "higher in layer above; the largest difference of a layer is +0." in first
+    assert second.startswith("late and early share ")
+    assert "chance" in second
+
+
+def test_one_layer_above_chance_among_many_is_no_finding():
+    rows = {
+        "layer": range(60),
+        "measure": "load",
+        "item": "",
+        "chance": 0.0,
+        "chance_low": -1.0,
+        "chance_high": 1.0,
+    }
+    table = pd.DataFrame(rows | {"value": np.where(np.arange(60) == 7, 1.2, 0.0)})
+    text = beyond_chance(table, "load", "specialise", Names())
+    assert (
+        text
+        == "No layer is above chance after a correction for 60 layers: load 0 to 1.20, chance -1.00 to 1.00."
+    )
+    table.loc[7, "value"] = 2.0
+    assert beyond_chance(table, "load", "carry it", Names()).startswith("Layer 7 carries it: load up to 2.00")
+
+
+def test_words():
+    assert layers_text([3], Names()) == "layer 3"
+    assert layers_text([3, 4, 5], Names()) == "layers 3 to 5"
+    assert layers_text([1, 4], Names()) == "layers 1 and 4"
+    assert layers_text([1, 4, 5, 7, 8, 9, 12], Names()) == "7 layers from 1 to 12"
+    assert [number(one) for one in (0.0, 0.037, 0.25, 12.34, 250.0, -0.5)] == [
+        "0",
+        "0.037",
+        "0.25",
+        "12.3",
+        "250",
+        "-0.50",
+    ]
+
+
+def test_spans_of_the_command_are_those_of_the_function(tmp_path):
+    data = arrays(1.0)
+    data["labels"] = np.arange(1200) // 10 % 3  # several labels in a document
+    data["turns"] = np.arange(1200) // 5
+    np.savez(tmp_path / "x.npz", **data)
+    flags = f"--activations={tmp_path / 'x.npz'}", f"--out={tmp_path}", "--permutations=5", "--analyses=none"
+    found = []
+    for more in ("--spans=turns",), ():
+        measure.main(given(measure, *flags, *more))
+        found.append(pd.read_csv(tmp_path / "measures.csv"))
+    experts = {name: data[name] for name in ("experts", "num_experts", "documents")}
+    rows = modtf.measure_activations(labels=data["labels"], spans=data["turns"], permutations=5, **experts)
+    expected = pd.DataFrame([row for layer in rows for row in layer.to_rows()])
+    pd.testing.assert_frame_equal(found[0], expected)
+    assert not found[0].equals(found[1])
+    with pytest.raises(ValueError, match="lacks labels or documents"):
+        modtf.read_routing(
+            {"experts": data["experts"], "num_experts": 6, "turns": data["turns"]}, spans="turns"
+        )
