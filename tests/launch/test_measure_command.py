@@ -131,9 +131,9 @@ def test_the_options_reach_the_measures(arrays, tmp_path):
     assert list(found["layer_name"].unique()) == ["first", "second"]
     text = (tmp_path / "measures.html").read_text()
     assert "Logits, the 2 largest of each token. Labels as frequent as [0.5, 0.25, 0.25]. Interv" in text
-    assert (
-        write_routing_report(expected, tmp_path / "b", Names(None, ["first", "second"])).read_text() == text
-    )
+    about = "x.npz holds the routing of 2 layers, 4 experts per layer, 400 tokens, 40 documents, 3 labels."
+    page = write_routing_report(expected, tmp_path / "b", Names(None, ["first", "second"]), about=about)
+    assert page.read_text() == text
 
 
 def test_labels_may_be_names(arrays, tmp_path):

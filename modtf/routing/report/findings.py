@@ -36,7 +36,8 @@ def held(routing: Routing, file: str) -> str:
     if routing.labels is not None:
         numbers = np.unique(routing.labels).tolist()
         names = [routing.names.label(one) for one in numbers[:6]] + ["..."] * (len(numbers) > 6)
-        parts.append(f"{plural(len(numbers), 'label')} ({', '.join(names)})")
+        listed = f" ({', '.join(names)})" if routing.names.labels is not None else ""
+        parts.append(f"{plural(len(numbers), 'label')}{listed}")
     return f"{file} holds the routing of {', '.join(parts)}."
 
 
