@@ -17,6 +17,7 @@ from modtf.families import FAMILIES
 from modtf.metrics import MEASURES
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
+from modtf.routing import ANALYSES
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -56,7 +57,7 @@ def chosen_by_rule(task: modtf.Task) -> keras.Model:
 @pytest.fixture
 def clean() -> Iterator[None]:
     """Takes back what a page registers."""
-    with forgotten(CLAIMS, FAMILIES, FIGURES, MEASURES, MODELS, ROUTERS):
+    with forgotten(ANALYSES, CLAIMS, FAMILIES, FIGURES, MEASURES, MODELS, ROUTERS):
         yield
 
 

@@ -1,6 +1,6 @@
 """Analyses of routing by name. Each one is a file of this folder, or of a user."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -127,7 +127,23 @@ ANALYSES: Registry[type[Analysis]] = Registry(
     },
     _check,
 )
-register_analysis = ANALYSES.register
+
+
+def register_analysis(name: str) -> Callable[[type[Analysis]], type[Analysis]]:
+    """Register a subclass of `Analysis` under `name`, for reports, files and `analyse_routing` (a decorator).
+
+    Args:
+        name: lower-case letters, digits and underscores; also the name of its files.
+
+    Raises:
+        ValueError: if the name is invalid or taken, or the class lacks a text.
+
+    Example:
+        >>> @modtf.register_analysis("document_starts")  # doctest: +SKIP
+        ... class DocumentStarts(modtf.routing.Analysis):
+        ...     title = "Document starts"  # and about, definition, source, null, analyse(data, options)
+    """
+    return ANALYSES.register(name)
 
 
 def chosen_analyses(names: Iterable[str] | str | None) -> list[str]:
