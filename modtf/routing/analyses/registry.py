@@ -129,7 +129,7 @@ ANALYSES: Registry[type[Analysis]] = Registry(
 )
 
 
-def register_analysis(name: str) -> Callable[[type[Analysis]], type[Analysis]]:
+def register_analysis(name: str) -> Callable[[Any], Any]:
     """Register a subclass of `Analysis` under `name`, for reports, files and `analyse_routing` (a decorator).
 
     Args:
