@@ -65,6 +65,7 @@ def build(
     if runs.router not in ROUTERS:
         names = [known.name for known in population.family.variants]
         check_choice("variant", variant, dict.fromkeys([*names, *ROUTERS]))
+    population.family.check_variant(population.task, variant)
     if not isinstance(router, Mapping | None):
         raise ValueError(f"router={router!r} is not valid; expected a dict of the router's options.")
     router, options = runs.options(router or {}, options)

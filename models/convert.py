@@ -47,6 +47,8 @@ def convert(model: ModularModel, variant: str, width: int | None = None) -> Modu
             "convert needs a model of mlp, mha or rnn whose p depends on the rule alone, such as gt_modular; "
             f"received {getattr(model, 'variant', model)!r}."
         )
+    if getattr(model.population.task, "hidden", 0):
+        raise ValueError("convert needs models that are told the rule, and this one's task has hidden=1.")
     p = _routing(model)  # [P, M, R]
     if variant == "modular_op":
         return _to_modular_op(model, p, width)

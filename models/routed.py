@@ -100,6 +100,10 @@ class RoutedModel(keras.Model):
         p = router.route(one_hot, one_hot if features is None else features, priced)
         return by_example(p, rule.shape[1]), own
 
+    def visible(self, rule):
+        """Return the one-hot rule as the network receives it: zeros if the task hides the rule from it."""
+        return ops.zeros_like(rule) if getattr(self.population.task, "hidden", 0) else rule
+
     @property
     def num_modules(self) -> int:
         """The number of modules M in the first routed layer; 1 without a router."""

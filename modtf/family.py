@@ -94,6 +94,9 @@ class Family:
         """Return the rules' frequencies in training [R]; None if all rules are equally frequent."""
         return None
 
+    def check_variant(self, task: "Task", variant: str) -> None:
+        """Raise `ValueError` if a variant, or router, has no meaning for a task."""
+
     def check_training(self, task: "Task", training: "Training") -> None:
         """Raise `ValueError` if tasks cannot be trained with these settings."""
 

@@ -92,6 +92,7 @@ class RuleData(ABC):
             raise ValueError(
                 f"{type(self).__name__}.parameters(task) returned {drawn[0]!r}, expected arrays by name."
             )
+        drawn = [{**own, **variations.parameters(task)} for own, task in zip(drawn, tasks, strict=True)]
         self.stacked = {name: np.stack([d[name] for d in drawn]) for name in drawn[0]}
 
     @staticmethod
@@ -159,7 +160,7 @@ class RuleData(ABC):
         uniforms = variations.stored(self, index, uniforms)
         rule, inputs = self.rules(uniforms, zipf, pairs), self.inputs(uniforms.inputs, num_tokens)
         check_shape(f"{kind}.inputs", inputs, [rule.shape[0], *shapes["inputs"]])
-        inputs = variations.moved(self, inputs, support)
+        inputs = variations.moved(self, parameters, inputs, rule, support)
         if scale is not None:
             inputs = inputs * ops.cast(scale, inputs.dtype)
         inputs = ops.cast(inputs, self.task.input_dtype)

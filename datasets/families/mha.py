@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from modtf.datasets.families.base import Parameters, RuleData
-from modtf.datasets.families.mlp import Affine, weighted_sum
+from modtf.datasets.families.mlp import Affine
+from modtf.datasets.families.variations import answer
 from modtf.datasets.random import standard_normal, unit_vector
 from modtf.task import Task
 
@@ -57,7 +58,7 @@ class Lookup(RuleData):
         keys = 2 * self.key_width
         nearest = self._nearest(own[..., :keys, None], seen[..., :keys, :])
         values = ops.gather(seen[..., keys:, :], nearest, batch_dims=3)
-        return weighted_sum(ops, parameters, values, rule)
+        return answer(self, parameters, values, rule)
 
     def _nearest(self, own: Any, seen: Any) -> Any:
         """Map keys [G, N, 2k, 1] and seen keys [G, N, 2k, N] to the nearest one by q and by q', [G, N, 2]."""

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from modtf.datasets.families.base import Parameters, RuleData
+from modtf.datasets.families.variations import answer
 from modtf.task import Task
 
 
@@ -19,10 +20,4 @@ class Affine(RuleData):
         return {"alpha": rng.randn(task.num_rules), "beta": rng.randn(task.num_rules)}
 
     def outputs(self, parameters: Parameters, inputs: Any, rule: Any) -> Any:
-        return weighted_sum(self.ops, parameters, inputs, rule)
-
-
-def weighted_sum(ops: Any, parameters: Parameters, pairs: Any, rule: Any) -> Any:
-    """Return alpha_c a + beta_c b of pairs (a, b) [..., 2] and rules c [...]."""
-    weights = ops.stack([parameters["alpha"], parameters["beta"]], axis=-1)
-    return ops.sum(ops.gather(weights, rule) * pairs, axis=-1)
+        return answer(self, parameters, inputs, rule)

@@ -2,18 +2,73 @@
 
 import math
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from modtf.datasets.random import choose_rule, standard_normal
 from modtf.families.varied import WITHHELD, next_rule, zipf
+from modtf.metrics.distributions import entropy
 from modtf.task import Task
+
+HIDDEN = 8  # units of a rule's network
+SAMPLES = 20_000
 
 
 def option(task: Task, name: str) -> Any:
     """Return an option of a task; None if its family lacks it, or it has the default."""
     return task.named_options.get(name)
+
+
+def parameters(task: Task) -> dict[str, np.ndarray]:
+    """Draw the parameters that the options add: networks of rules, and the rules' mean inputs."""
+    found, rules = {}, task.num_rules
+    if option(task, "form") == "network":
+        rng = np.random.RandomState([task.data_seed, 1])
+        found["first"], found["offset"] = rng.randn(rules, HIDDEN, 2), rng.randn(rules, HIDDEN)
+        found["second"] = rng.randn(rules, HIDDEN) / math.sqrt(HIDDEN)
+    if shift := option(task, "shift"):
+        found["centre"] = shift * np.random.RandomState([task.data_seed, 2]).randn(rules, task.token_width)
+    return found
+
+
+def answer(data: Any, parameters: Any, pairs: Any, rule: Any) -> Any:
+    """Return a rule's answer to pairs of numbers (a, b) [..., 2], for rules c [...].
+
+    linear: alpha_c a + beta_c b. network: sum of second_c tanh(first_c (a, b) + offset_c). operation: rule c
+    applies operation c modulo 5 (sum, difference, product, minimum, maximum) to alpha_c a and beta_c b.
+    """
+    ops, form = data.ops, option(data.task, "form")
+    if form == "network":
+        first, offset, second = (ops.gather(parameters[name], rule) for name in ("first", "offset", "second"))
+        hidden = ops.tanh(ops.sum(first * pairs[..., None, :], axis=-1) + offset)
+        return ops.sum(second * hidden, axis=-1)
+    weights = ops.stack([parameters["alpha"], parameters["beta"]], axis=-1)
+    weighted = ops.gather(weights, rule) * pairs
+    if form is None:
+        return ops.sum(weighted, axis=-1)
+    a, b = weighted[..., 0], weighted[..., 1]
+    answers = ops.stack([a + b, a - b, a * b, ops.minimum(a, b), ops.maximum(a, b)], axis=-1)
+    return ops.sum(answers * ops.one_hot(rule % 5, 5, dtype=answers.dtype), axis=-1)
+
+
+@cache
+def input_bits(task: Task) -> float:
+    """Return the information in bits that a token's inputs carry about its rule, at most log2(R).
+
+    The mean over `SAMPLES` tokens, drawn once, of the entropy of rules minus that of rules given the inputs.
+    """
+    if "centre" not in (given := parameters(task)):
+        return 0.0
+    rng, centre = np.random.RandomState(0), given["centre"]
+    probs = np.array(task.family.rule_probs(task) or zipf(task.num_rules, 0.0))
+    rule = rng.choice(task.num_rules, size=SAMPLES, p=probs)
+    x = centre[rule] + rng.randn(SAMPLES, centre.shape[1])
+    logits = x @ centre.T - (centre**2).sum(axis=1) / 2 + np.log(probs)
+    posterior = np.exp(logits - logits.max(axis=1, keepdims=True))
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    return float((entropy(probs) - entropy(posterior).mean()) / math.log(2))
 
 
 def stored(data: Any, index: Any, uniforms: Any) -> Any:
@@ -51,13 +106,16 @@ def rules(data: Any, uniforms: Any, exponent: float | None = None, pairs: str | 
     return ops.stack(found, axis=1)
 
 
-def moved(data: Any, inputs: Any, support: str | None = None) -> Any:
-    """Return inputs [G, (N,) F] whose tokens lie inside the ball of the task's option `shell`, or outside it.
+def moved(data: Any, parameters: Any, inputs: Any, rule: Any, support: str | None = None) -> Any:
+    """Return inputs [G, (N,) F] shifted to their rules' means, or inside the ball of the option `shell`, or
+    outside it.
 
     A token at distance r on the wrong side of the radius moves along its direction: to radius^2 / r, or to
     2 radius - r.
     """
     size = option(data.task, "shell")
+    if "centre" in parameters:
+        return inputs + data.ops.gather(parameters["centre"], rule)
     if not size:
         return inputs
     from scipy.special import gammaincinv  # slow to import

@@ -66,7 +66,8 @@ class ModularMHA(ModularModel):
         members, (num_tokens, batch) = self.num_members, ops.shape(inputs)[2:]
         modules, heads, k = self.num_modules, self.num_heads, self.head_width
         flat_rule = flat(rule)
-        encoded = self.encoder((inputs, flat_rule))
+        told = self.visible(flat_rule)
+        encoded = self.encoder((inputs, told))
         head = [k, num_tokens, batch]
         query, key, value = (
             ops.cast(project(layer.kernel, layer.bias, encoded, head), self.variable_dtype)
@@ -77,7 +78,7 @@ class ModularMHA(ModularModel):
         bypass = ops.reshape(self.bypass(encoded), [members, modules, k, -1])
         h = ops.relu(self.first(ops.concatenate([attended, bypass], axis=2)))
         h = ops.reshape(h, [members, modules * self.module_hidden, -1])
-        activation, scores = self.route_with_scores(flat_rule, flat_rule, lambda: self.mixture.scores(h))
+        activation, scores = self.route_with_scores(flat_rule, told, lambda: self.mixture.scores(h))
         return self.decoder(self.mixture(h, activation)), activation, scores
 
     def forward_flops(self, num_tokens=None):

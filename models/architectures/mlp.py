@@ -30,7 +30,7 @@ class ModularMLP(ModularModel):
         digits = ops.reshape(
             self.digit_encoder(ops.reshape(inputs, [members, 1, -1])), [members, -1, 2, batch]
         )
-        encoded_rule = self.rule_encoder(rule)
+        encoded_rule = self.rule_encoder(self.visible(rule))
         z = ops.concatenate([digits[:, :, 0], digits[:, :, 1], encoded_rule], axis=1)
         h = ops.relu(self.first(z))
         activation, scores = self.route_with_scores(rule, encoded_rule, lambda: self.mixture.scores(h))

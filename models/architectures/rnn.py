@@ -44,12 +44,12 @@ class ModularRNN(ModularModel):
 
     def forward(self, inputs, rule):
         by_token, flat_rule = ops.shape(inputs)[2:], flat(rule)
-        encoded = self.encoder(ops.concatenate([flat(inputs), flat_rule], axis=1))
+        encoded = self.encoder(ops.concatenate([flat(inputs), self.visible(flat_rule)], axis=1))
         # The router runs once here, or at every step with the rule if the modules score themselves.
         if self.router.needs_scores:
             routing = self.router.with_extra(flat_rule)
         else:
-            routing = self.route(flat_rule, flat_rule)
+            routing = self.route(flat_rule, self.visible(flat_rule))
         if self.shared_state.can_scan:
             encoded = ops.reshape(encoded, [self.num_members, self.width, *by_token])
             routing = ops.reshape(routing, [self.num_members, routing.shape[1], *by_token])

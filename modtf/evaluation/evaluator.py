@@ -178,7 +178,7 @@ class Evaluator:
             states_of_each = self._read(accumulator, "target", self.evaluation.batches, conditions)
             states |= {c.name: state for state, c in zip(states_of_each, conditions, strict=True)}
         sums = {condition.name: states[condition.name]["target"] for condition in self.conditions}
-        rows = performance_rows(self.population.task, sums)
+        rows = performance_rows(self.population, sums)
         return rows | self._probe_rows(states)
 
     def _probe_rows(self, states: dict[str, State]) -> Rows:

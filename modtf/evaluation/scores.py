@@ -8,9 +8,11 @@ import numpy as np
 
 from modtf import metrics
 from modtf.condition import IID
+from modtf.datasets.families.variations import input_bits, option
 from modtf.families.varied import TRAIN_DATA, irreducible, rare_rules
 from modtf.family import Family
 from modtf.observed import at_place
+from modtf.population import Population
 from modtf.task import Task
 
 MEASURES_OF_PERFORMANCE = ("loss", "error")
@@ -101,13 +103,16 @@ def measure_members(
     return {name: np.where(finite, values, np.nan) for name, values in measured.items()}
 
 
-def performance_rows(task: Task, states: Mapping[str, Mapping[str, np.ndarray]]) -> Rows:
+def performance_rows(population: Population, states: Mapping[str, Mapping[str, np.ndarray]]) -> Rows:
     """Return loss and error by condition, from the variables of `PerformanceSums`, and the rows that the
     task's options add."""
     rows: Rows = {}
     for condition, sums in states.items():
         for measure in (m for m in MEASURES_OF_PERFORMANCE if m in sums):
             rows[measure, condition, ""] = _in_unit(measure, sums[measure] / float(sums["batches"]))
+    task = population.task
+    if option(task, "shift"):
+        rows["input_bits", IID, ""] = np.array([input_bits(one) for one in population.tasks])
     probs = task.family.rule_probs(task)
     by_rule = {} if probs is None else by_frequency(states[IID], probs)
     return {**rows, **by_rule, **rows_beside(task, rows), **_group_means(rows, task.family)}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from modtf.families import Option, published_conditions, register_family
 from modtf.families.presets import published_preset, quick_preset
-from modtf.families.varied import SEQUENCE_CONDITIONS, SEQUENCE_OPTIONS, VariedFamily
+from modtf.families.varied import FORM_OPTION, SEQUENCE_CONDITIONS, SEQUENCE_OPTIONS, VariedFamily
 from modtf.protocol import Preset
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ class MHA(VariedFamily):
     options = (
         Option("search", "v1", "how tokens search: v1 by scalar keys, v2 by unit vectors in the plane",
                choices=tuple(KEY_WIDTH), always_named=True),
+        FORM_OPTION,
         *VariedFamily.options,
         *SEQUENCE_OPTIONS,
     )  # fmt: skip
@@ -34,8 +35,10 @@ class MHA(VariedFamily):
 
     def check(self, task: "Task") -> None:
         super().check(task)
-        if task.shell and task.search == "v2":
-            raise ValueError("shell has a meaning for search=v1 alone: the keys of v2 are unit vectors.")
+        if task.search == "v2" and (task.shell or task.shift):
+            raise ValueError(
+                "shell and shift have a meaning for search=v1 alone: the keys of v2 have length 1."
+            )
 
     def published(self, task: "Task") -> Preset:
         sizes = {"batch_size": 1000 if task.setting == "classification" else 256, "tokens": 10_000_000}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from modtf.families import published_conditions, register_family
 from modtf.families.presets import published_preset, quick_preset
-from modtf.families.varied import VariedFamily
+from modtf.families.varied import FORM_OPTION, VariedFamily
 from modtf.protocol import Preset
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ class MLP(VariedFamily):
     title = "MLP"
     data = "modtf.datasets.families.mlp:Affine"
     architecture = "mlp"
+    options = (FORM_OPTION, *VariedFamily.options)
     is_sequence = False
     conditions = published_conditions()
     headline = "scale2"

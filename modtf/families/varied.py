@@ -91,6 +91,10 @@ class VariedFamily(Family):
                high=2**31 - 1, later=True, keyed=False, integer=True),
         Option("noise", 0.0, "of labels: standard deviation, in classification the probability of a flip",
                high=1e6, later=True, keyed=False),
+        Option("shift", 0.0, "standard deviation of the rules' mean inputs, which carry the rule; 0: none",
+               high=100.0, later=True, keyed=False),
+        Option("hidden", 0, "1: the model is not told the rule",
+               high=1, later=True, keyed=False, integer=True),
         Option("shell", 0.0, "radius of the ball of inputs in training, in median norms; 0: everywhere",
                high=10.0, later=True, keyed=False),
     )  # fmt: skip
@@ -118,11 +122,20 @@ class VariedFamily(Family):
             raise ValueError(
                 f"noise={task.noise!r} flips half of the labels or more; expected a probability below 0.5."
             )
+        if task.shell and task.shift:
+            raise ValueError("shell and shift cannot be set together: the ball moves inputs. Leave one out.")
         least = min(self.rule_probs(task) or (1.0,))
         if least * task.num_rules < LEAST_SHARE:
             raise ValueError(
                 f"zipf={task.zipf!r} gives the rarest of {task.num_rules} rules 1 token in {1 / least:,.0f}; "
                 f"expected at least 1 in {task.num_rules / LEAST_SHARE:,.0f}. Take a smaller zipf."
+            )
+
+    def check_variant(self, task: "Task", variant: str) -> None:
+        if task.hidden and self.variant(variant).router == "modular_op":
+            raise ValueError(
+                f"variant={variant!r} routes by the rule, which hidden=1 withholds. Take monolithic, modular "
+                "or gt_modular, whose routing alone knows the rule."
             )
 
     def check_training(self, task: "Task", training: "Training") -> None:
@@ -133,6 +146,14 @@ class VariedFamily(Family):
             )
 
 
+#: of families whose rules map two numbers to one
+FORM_OPTION = Option(
+    "form",
+    "linear",
+    "of the rules: linear; network (two random layers); operation (+, -, *, min or max of weighted numbers)",
+    choices=FORMS,
+    later=True,
+)
 #: of families of sequences, besides the others
 SEQUENCE_OPTIONS = (
     Option(WITHHELD, 0, "rules that never follow a rule in training: the next ones by number, modulo R",

@@ -31,6 +31,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
 def check_cell(cell: Cell) -> None:
     """Raise `ValueError` for a cell that cannot be built. This imports no TensorFlow."""
     architecture = cell.architecture or cell.task.family.architecture
+    cell.task.family.check_variant(cell.task, cell.variant)
     if cell.runs in MODELS:
         check_known_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.runs))
         return

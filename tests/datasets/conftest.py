@@ -18,7 +18,11 @@ def task_kinds(**given: Any) -> list[Task]:
     """A task of every family, with all options and settings that go together."""
     tasks = []
     for name, family in FAMILIES.items():
-        values = [option.choices or (option.default,) for option in family.options]
+        later = {option.name for option in family.options if option.later}  # tested in test_variations.py
+        values = [
+            (option.default,) if option.name in later else option.choices or (option.default,)
+            for option in family.options
+        ]
         for setting, *chosen in product(family.settings, *values):
             options = {option.name: value for option, value in zip(family.options, chosen, strict=True)}
             try:

@@ -6,6 +6,7 @@ from scipy import stats
 
 from modtf import Cell, Task
 from modtf.datasets.device import DeviceStream
+from modtf.datasets.families.variations import input_bits
 from modtf.families.varied import zipf
 
 ARCHS = ("mlp", "mha", "rnn")
@@ -118,6 +119,64 @@ def test_zipf():
     assert zipf(4, -1.5) == zipf(4, 1.5)[::-1]
 
 
+@pytest.mark.parametrize("arch", ["mlp", "mha"])
+def test_forms_of_rules(draw, arch):
+    """Labels are what NumPy finds for the drawn networks, and for the five operations in turn."""
+    for form in ("network", "operation"):
+        task = Task(arch, num_rules=6, data_seed=3, form=form)
+        [(inputs, rule, target)] = draw(task, 1, batch_size=40, split="test")
+        x = inputs.astype(np.float64)
+        pairs = x if arch == "mlp" else found_by_search(x, rule)
+        if form == "network":
+            rng = np.random.RandomState([3, 1])
+            first, offset, second = rng.randn(6, 8, 2), rng.randn(6, 8), rng.randn(6, 8) / np.sqrt(8)
+            hidden = np.tanh(np.einsum("...hi,...i->...h", first[rule], pairs) + offset[rule])
+            expected = (second[rule] * hidden).sum(-1)
+        else:
+            rng = np.random.RandomState(3)
+            a, b = (rng.randn(6)[rule] * pairs[..., n] for n in (0, 1))
+            every = np.stack([a + b, a - b, a * b, np.minimum(a, b), np.maximum(a, b)], axis=-1)
+            expected = np.take_along_axis(every, (rule % 5)[..., None], axis=-1)[..., 0]
+        np.testing.assert_allclose(target, expected, atol=1e-5)
+        [(_, _, on_host)] = draw(task, 1, batch_size=8)
+        np.testing.assert_allclose(DeviceStream(task, 8).make(0)[1][0], on_host, atol=1e-4)
+
+
+def found_by_search(x, rule):
+    """The values v, v' of the nearest other tokens by q and by q' (search v1), under each token's rule."""
+    fields = x.reshape(*x.shape[:2], -1, 4)
+    pairs = np.zeros([*x.shape[:2], 2])
+    for g, n, key in np.ndindex(pairs.shape):
+        keys = fields[g, :, rule[g, n], key]
+        distance = np.abs(keys - keys[n])
+        distance[n] = np.inf
+        pairs[g, n, key] = fields[g, distance.argmin(), rule[g, n], 2 + key]
+    return pairs
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_inputs_that_carry_the_rule(draw, arch):
+    task, plain = Task(arch, num_rules=3, data_seed=2, shift=0.5), Task(arch, num_rules=3, data_seed=2)
+    (inputs, rule, target), (before, same, _) = (draw(one, 1, batch_size=8)[0] for one in (task, plain))
+    np.testing.assert_array_equal(rule, same)
+    centre = 0.5 * np.random.RandomState([2, 2]).randn(3, inputs.shape[-1])
+    np.testing.assert_allclose(inputs - before, centre[rule], atol=1e-5)
+    assert np.isfinite(target).all()
+
+
+def test_the_bits_of_inputs():
+    """Against a sum over a grid, for two rules and two inputs; 0 without a shift, log2 R with a large one."""
+    task = Task("mlp", num_rules=2, shift=1.0)
+    centre = np.random.RandomState([0, 2]).randn(2, 2)
+    grid = np.stack(np.meshgrid(*[np.linspace(-8, 8, 321)] * 2), axis=-1)
+    density = np.stack([np.exp(-((grid - c) ** 2).sum(-1) / 2) for c in centre]) / (2 * np.pi) * 0.05**2
+    mixture = density.mean(axis=0)
+    expected = (density * np.log2(density / mixture)).sum() / 2
+    assert input_bits(task) == pytest.approx(expected, abs=0.01)
+    assert input_bits(Task(num_rules=4)) == 0
+    assert input_bits(Task("rnn", num_rules=4, shift=10.0)) == pytest.approx(2, abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -134,6 +193,9 @@ def test_zipf():
         ({"arch": "rnn", "withheld": 3, "num_rules": 4}, "withheld=3 of 4 rules .* expected at most 2"),
         ({"withheld": 1}, "withheld=1 has no meaning for arch='mlp'"),
         ({"arch": "mha", "search": "v2", "shell": 1.0}, "search=v1 alone"),
+        ({"shell": 1.0, "shift": 1.0}, "cannot be set together"),
+        ({"arch": "rnn", "form": "network"}, "form='network' has no meaning for arch='rnn'"),
+        ({"hidden": 2}, "hidden=2 is not valid; expected an integer of at most 1"),
         ({"arch": "corruptions", "zipf": 1.0}, "zipf=1.0 has no meaning for arch='corruptions'"),
     ],
 )

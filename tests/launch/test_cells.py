@@ -168,8 +168,8 @@ UNKNOWN = {
     "temperature=2": rf"expected NAMESPACE.NAME=VALUE with a namespace of {', '.join(ALL)}",
     "routers.temperature=2": "expected NAMESPACE.NAME=VALUE",
     "router.=2": "expected NAMESPACE.NAME=VALUE",
-    "task.num_rules=4": r"task\.num_rules is not known. The options of the families: zipf, .* search, .*",
-    "task.search=v2": "search='v2' has no meaning for arch='mlp', whose options are: zipf, num_train",
+    "task.num_rules=4": r"task\.num_rules is not known. The options of the families: form, .* search, .*",
+    "task.search=v2": "search='v2' has no meaning for arch='mlp', whose options are: form, zipf",
     "router.heat=2": r"router\.heat is not known. The options of monolithic and modular and .*: modules",
     "model.cell=lstm": r"--set model\.cell is not known. The options of the architecture 'mlp': none",
     "training.speed=2": r"--set training\.speed is not known. The options of training: steps, learning",
@@ -222,7 +222,7 @@ def test_flags_choose_among_the_cells_of_a_study():
 def test_help_shows_the_options_of_tasks_under_their_families():
     shown = help_of("", given(run), "modtf run", ["--arch=mha,mlp"])
     options = shown.partition("Options of tasks")[2]
-    assert options.startswith(" of --arch=mha:\n  --zipf=0.0 ")
+    assert options.startswith(" of --arch=mha:\n  --form=linear ")
     assert "One of v1," in options
     of_mha, _, of_mlp = options.partition("Options of tasks of --arch=mlp:")
     assert "--search=v1" in of_mha

@@ -26,7 +26,7 @@ CHOICES = {"cell": CELLS}  # choices of the architectures' options
 
 def tasks_of_every_kind(arch):
     """A regression task of a family with every choice of its options that go together."""
-    options = [option for option in with_free_rules()[arch].options if option.choices]
+    options = [option for option in with_free_rules()[arch].options if option.choices and not option.later]
     tasks = []
     for values in product(*(option.choices or () for option in options)):
         try:

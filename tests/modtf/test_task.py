@@ -35,7 +35,7 @@ def all_tasks():
         ({"num_rules": 1}, "num_rules=1 .* at least 2"),
         ({"num_rules": True}, "num_rules=True"),
         ({"data_seed": -1}, "data_seed=-1 .* at least 0"),
-        ({"search": "v1"}, "no meaning for arch='mlp', whose options are: zipf, num_train"),
+        ({"search": "v1"}, "no meaning for arch='mlp', whose options are: form, zipf"),
         ({"arch": "mha", "search": "v3"}, "search='v3' is not known; expected one of v1, v2"),
         ({"arch": "rnn", "setting": "classification", "target": "state"}, "regression alone"),
     ],
