@@ -17,7 +17,7 @@ from modtf.routing.measuring.checks import Ints
 PARTNER, PAIR = "top_partner_share", "coactivation"
 MOST_TOKENS = 2**13
 MOST_DRAWS = 9  # of matrices with the same loads
-MIXING, BETWEEN = 6, 2  # swaps per choice before the first draw, and between draws
+MIXING, BETWEEN = 16, 4  # swaps per choice before the first draw, and between draws
 PAIRS = 5  # pairs of a layer that are listed
 
 
@@ -31,10 +31,11 @@ class Coactivation(Analysis):
     large for any router, so it is compared with chance. `coactivation` lists the pairs of experts that differ
     most from chance, item "i+j".
 
-    The chance level is simulated: tokens and experts form a matrix of zeros and ones, whose rows have k ones
-    and whose columns have the loads of experts. All matrices with these sums are equally likely, as if every
-    token chose k different experts independently of each other at these loads. The matrices come from random
-    swaps: two tokens exchange an expert if neither has the other's already.
+    The chance level is simulated: the tokens and experts of a document form a matrix of zeros and ones, whose
+    rows have k ones and whose columns have the document's loads of experts. All matrices with these sums are
+    equally likely, as if every token chose k different experts independently of each other at these loads. So
+    experts that only serve the same documents are no pair. The matrices come from random swaps: two tokens of
+    a document exchange an expert if neither has the other's already.
     """
 
     title = "Expert co-activation"
@@ -46,9 +47,7 @@ class Coactivation(Analysis):
         "j, averaged over experts weighted by load."
     )
     source = "Muennighoff et al. (2024), 'OLMoE: Open Mixture-of-Experts Language Models', arXiv:2409.02060."
-    null = (
-        "Every token chooses k different experts independently, at the same loads (all such matrices alike)."
-    )
+    null = "Every token chooses k different experts independently, at the loads of its document."
     needs = ("tokens", "several_choices")
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
@@ -63,7 +62,7 @@ class Coactivation(Analysis):
             groups = list(groups_left_out(data))
             whole = pairs(experts, number)
             without = [{PARTNER: partner_share(whole - pairs(experts[~rest], number))} for rest, _ in groups]
-            drawn = [pairs(some, number) for some in same_loads(experts, number, draws, generator)]
+            drawn = [pairs(some, number) for some in same_loads(experts, data.documents, draws, generator)]
             chance = [{PARTNER: partner_share(one)} for one in drawn]
             layer = data.layers[place]
             rows += rows_of(
@@ -106,31 +105,32 @@ def partner_share(together: Ints) -> float:
 
 
 def same_loads(
-    experts: NDArray[Any], number: int, draws: int, generator: np.random.Generator
+    experts: NDArray[Any], documents: Ints, draws: int, generator: np.random.Generator
 ) -> list[NDArray[Any]]:
-    """Return choices `[T, k]` with the same loads and numbers of choices per token, otherwise at random.
+    """Return choices `[T, k]` with the loads of each document and the choices per token, otherwise at random.
 
-    A step pairs all tokens at random. Each pair exchanges one expert of either token, unless one of them has
-    the other's already. The steps do not change loads, and all results are equally likely in the long run.
+    A step pairs tokens of one document that are a random distance apart. Each pair exchanges one expert of
+    either token, unless one of them has the other's already. The steps do not change loads, and all results
+    are equally likely in the long run.
     """
-    now, num_tokens, width = experts.copy(), len(experts), experts.shape[1]
-    half = num_tokens // 2
-    if not half:
-        return [now.copy() for _ in range(draws)]
-    found = []
-    places = np.arange(half)
+    now, places = experts.copy(), np.arange(len(experts))
+    longest = int(np.bincount(documents).max())
+    drawn = []
     for draw in range(draws):
-        for _ in range(width * (BETWEEN if draw else MIXING)):
-            order = generator.permutation(num_tokens)
-            a, b = order[:half], order[half : 2 * half]
-            i, j = generator.integers(width, size=(2, half))
-            rows_a, rows_b = now[a], now[b]
-            x, y = rows_a[places, i], rows_b[places, j]
+        for _ in range(now.shape[1] * (BETWEEN if draw else MIXING)):
+            distance = int(longest ** generator.random())
+            first = (places + generator.integers(2 * distance)) // distance % 2 == 0
+            a = np.flatnonzero(first[: len(places) - distance])
+            a = a[documents[a] == documents[a + distance]]
+            b = a + distance
+            i, j = generator.integers(now.shape[1], size=(2, len(a)))
+            rows_a, rows_b, index = now[a], now[b], places[: len(a)]
+            x, y = rows_a[index, i], rows_b[index, j]
             clash = (rows_a == y[:, np.newaxis]).any(axis=1) | (rows_b == x[:, np.newaxis]).any(axis=1)
             swap = ~clash & (x >= 0) & (y >= 0)
             now[a[swap], i[swap]], now[b[swap], j[swap]] = y[swap], x[swap]
-        found.append(now.copy())
-    return found
+        drawn.append(now.copy())
+    return drawn
 
 
 def pair_rows(layer: int, together: Ints, drawn: NDArray[Any]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.metrics.distributions import Array
-from modtf.routing.analyses.chance import groups_left_out, permuted_within, rows_of
+from modtf.routing.analyses.chance import groups_left_out, rows_of
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
@@ -24,25 +24,26 @@ class Dependence(Analysis):
 
     Numbers of experts mean nothing across layers, so an overlap of numbers is no measure of dependence.
     Mutual information does not change if experts are renumbered. Estimated from tokens it is too large,
-    by about (E - 1)^2 / (2 tokens) nats. The mean E under permuted tokens estimates this bias:
+    by about (E - 1)^2 / (2 tokens) nats. The mean E under shifted tokens estimates this bias:
     `adjusted_mutual_information` is (I - E) / (H - E), where H is the smaller entropy of the two choices.
     0 is no dependence, 1 means that one choice determines the other.
 
-    The chance level permutes the choices of the next layer within each document. So a document's topic,
-    which both layers may follow, does not count as dependence between layers.
+    The chance level shifts the choices of the next layer within each document by a random number of tokens,
+    around its end. So neither a document's topic, which both layers may follow, nor runs of tokens with the
+    same choice count as dependence between layers.
     """
 
     title = "Cross-layer dependence"
     about = "Shows how much the expert of one layer says about the expert of the next layer."
     definition = (
         "The mutual information of the first choices of consecutive layers, in bits; adjusted: minus its "
-        "mean under permuted tokens, divided by the most that is possible beyond it."
+        "mean under shifted tokens, divided by the most that is possible beyond it."
     )
     source = (
         "Correction for chance: Vinh, Epps and Bailey (2010), 'Information Theoretic Measures for "
         "Clusterings Comparison', Journal of Machine Learning Research 11."
     )
-    null = "The next layer's choices are permuted among the tokens of each document."
+    null = "The next layer's choices are shifted by a random number of tokens within each document."
     needs = ("tokens", "ranks")
 
     def missing(self, data: Choices) -> str | None:
@@ -56,7 +57,7 @@ class Dependence(Analysis):
         data = sample(data, MOST_TOKENS, options.seed)
         assert data.experts is not None
         generator = options.generator()
-        orders = [permuted_within(data.documents, generator) for _ in range(options.permutations)]
+        orders = [shifted(data.documents, generator) for _ in range(options.permutations)]
         rows: list[dict[str, Any]] = []
         for place in options.progress(range(len(data.layers) - 1)):
             first, after = (data.experts[one, :, 0].astype(np.int64) for one in (place, place + 1))
@@ -90,6 +91,18 @@ def dependence_rows(
     return rows_of(
         data.layers[place], values(value), without, [size for _, size in groups], chance, options.confidence
     )
+
+
+def shifted(documents: Ints, generator: np.random.Generator) -> Ints:
+    """Return an order that shifts the tokens of each document around its end, by at least one token.
+
+    Documents are sorted from 0.
+    """
+    sizes = np.bincount(documents)
+    starts = np.cumsum(sizes) - sizes
+    shift = 1 + (generator.random(len(sizes)) * (sizes - 1)).astype(np.int64)
+    place = np.arange(len(documents)) - starts[documents]
+    return np.asarray(starts[documents] + (place + shift[documents]) % sizes[documents])
 
 
 def joint(first: Ints, after: Ints, number: int) -> Ints:

@@ -10,7 +10,8 @@ from slow_analyses import choices
 
 from modtf.routing.analyses import ANALYSES, Options
 from modtf.routing.analyses.cache import hits
-from modtf.routing.analyses.coactivation import pairs, same_loads
+from modtf.routing.analyses.coactivation import same_loads
+from modtf.routing.analyses.dependence import shifted
 from modtf.routing.analyses.permuting import few_and_range, sample
 from modtf.routing.analyses.saturation import paired
 
@@ -107,7 +108,7 @@ def test_known_answers_of_pairs_and_layers():
     assert found[:, "first_choice_saturation"].tolist() == [1, 0]
 
 
-def test_documents_alone_are_no_order_and_no_dependence():
+def test_documents_alone_are_no_order_no_pair_and_no_dependence():
     """Every document has its own expert in every layer: no more locality than its permuted tokens have."""
     generator = np.random.default_rng(1)
     documents = np.arange(1280) // 64
@@ -141,7 +142,7 @@ def test_all_matrices_with_the_same_loads_are_equally_likely():
         three for three in itertools.product(sets, repeat=3)
         if [sum(i in one for one in three) for i in range(4)] == [2, 2, 1, 1]
     }  # fmt: skip
-    drawn = same_loads(experts, 4, 3000, np.random.default_rng(0))
+    drawn = same_loads(experts, np.zeros(3, int), 3000, np.random.default_rng(0))
     counts = Counter(tuple(frozenset(token.tolist()) for token in one) for one in drawn)
     assert set(counts) == allowed
     expected = 3000 / len(allowed)
@@ -150,9 +151,11 @@ def test_all_matrices_with_the_same_loads_are_equally_likely():
 
 def test_loads_and_dropped_choices_stay():
     experts = routed(4)[0]
-    (drawn,) = same_loads(experts, NUMBER, 1, np.random.default_rng(0))
+    (drawn,) = same_loads(experts, DOCUMENTS, 1, np.random.default_rng(0))
     assert ((drawn < 0).sum(axis=1) == (experts < 0).sum(axis=1)).all()
-    assert (np.diag(pairs(drawn, NUMBER)) == np.diag(pairs(experts, NUMBER))).all()
+    for mine in (document == DOCUMENTS for document in range(6)):
+        before, after = (np.sort(one[mine], axis=None) for one in (experts, drawn))
+        assert (before == after).all()
     assert all(len(set(slow.taken(token))) == len(slow.taken(token)) for token in drawn)
     assert (drawn != experts).mean() > 0.8
 
@@ -163,6 +166,14 @@ def test_tokens_are_paired_with_those_of_one_other_document():
     assert (partner != DOCUMENTS).all()
     assert all(len(set(partner[document == DOCUMENTS])) == 1 for document in range(6))
     assert len(set(partner)) == 6
+
+
+def test_documents_are_shifted_around_their_end():
+    documents = np.repeat([0, 1, 2], [5, 1, 2])
+    drawn = {tuple(shifted(documents, np.random.default_rng(seed)).tolist()) for seed in range(50)}
+    assert drawn == {
+        (1, 2, 3, 4, 0, 5, 7, 6), (2, 3, 4, 0, 1, 5, 7, 6), (3, 4, 0, 1, 2, 5, 7, 6), (4, 0, 1, 2, 3, 5, 7, 6)
+    }  # fmt: skip
 
 
 def test_samples_are_whole_documents():
