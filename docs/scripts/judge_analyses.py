@@ -101,7 +101,7 @@ class World:
 
 
 def judged() -> list[tuple[str, list[tuple[float, float, bool]]]]:
-    """Return for each router, and each column, the value, its mean by chance, and whether it is above chance."""
+    """Return for each router and column the value, its mean by chance, and whether it is above chance."""
     world, rows = World(), []
     for name, route in world.routers.items():
         experts = route()
