@@ -37,8 +37,8 @@ def same(a, R, rng):
 
 def row(frame, measure, over=ALL):
     table = judge_measures(frame)
-    (found,) = table[(table["measure"] == measure) & (table["over"] == over)].itertuples()
-    return found
+    (judged,) = table[(table["measure"] == measure) & (table["over"] == over)].itertuples()
+    return judged
 
 
 @settings(max_examples=25, derandomize=True, deadline=None, database=None)
@@ -68,13 +68,13 @@ def test_the_rank_correlation_is_scipys(first, data):
 @pytest.mark.parametrize("over", [ALL, BY_RULES])
 def test_known_answers(measure, function, expected, verdict, over):
     """The measures are alignment itself, its negative, a rescaled form, and a constant."""
-    found = row(models({measure: function}), measure, over)
-    assert found.verdict == verdict
+    judged = row(models({measure: function}), measure, over)
+    assert judged.verdict == verdict
     if expected is not None:
-        assert (found.correlation, found.low, found.high) == pytest.approx((expected,) * 3, nan_ok=True)
+        assert (judged.correlation, judged.low, judged.high) == pytest.approx((expected,) * 3, nan_ok=True)
     tasks = 0 if verdict == "undefined" else 5
-    assert (found.num_tasks, found.num_models, found.num_undefined) == (tasks, 3 * 5 * 5 * 2, 5 - tasks)
-    assert found.num_points == {ALL: 15, BY_RULES: 5}[over]
+    assert (judged.num_tasks, judged.num_models, judged.num_undefined) == (tasks, 3 * 5 * 5 * 2, 5 - tasks)
+    assert judged.num_points == {ALL: 15, BY_RULES: 5}[over]
 
 
 def test_routers_and_tasks_are_resampled():
@@ -90,20 +90,20 @@ def test_routers_and_tasks_are_resampled():
         return np.nanmean([among(one) for _, one in rows.groupby("num_rules")])
 
     for over, correlation in ((ALL, among), (BY_RULES, at_each)):
-        found, drawn = row(frame, "routing_entropy", over), []
-        assert found.correlation == pytest.approx(np.mean([correlation(task) for task in tasks]))
-        for _ in range(150):
+        judged, drawn = row(frame, "routing_entropy", over), []
+        assert judged.correlation == pytest.approx(np.mean([correlation(task) for task in tasks]))
+        for _ in range(80):
             chosen = rng.choice(ROUTERS, 5)
             if len(set(chosen)) >= 3:
                 sample = [pd.concat([tasks[t].loc[[r]] for r in chosen]) for t in rng.integers(0, 5, 5)]
                 drawn.append(np.mean([correlation(task) for task in sample]))
-        assert [found.low, found.high] == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.12)
+        assert [judged.low, judged.high] == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.12)
 
 
 def test_few_routers_have_no_interval():
-    found = row(models({"collapse_avg": same}, variants=ROUTERS[:4]), "collapse_avg")
-    assert (found.correlation, found.verdict, found.num_routers) == (1, "not enough runs", 4)
-    assert np.isnan([found.low, found.high]).all()
+    judged = row(models({"collapse_avg": same}, variants=ROUTERS[:4]), "collapse_avg")
+    assert (judged.correlation, judged.verdict, judged.num_routers) == (1, "not enough runs", 4)
+    assert np.isnan([judged.low, judged.high]).all()
 
 
 def test_what_r_does_to_both_is_told_from_what_routers_do():
@@ -119,11 +119,11 @@ def test_what_r_does_to_both_is_told_from_what_routers_do():
 def test_few_tasks_models_and_those_that_diverged():
     frame = models({"collapse_avg": same})
     assert row(frame[frame["data_seed"] < 2], "collapse_avg").verdict == "not enough runs"
-    found = row(models({"collapse_avg": same}, rules=(4,), variants=ROUTERS[:2]), "collapse_avg")
-    assert (found.verdict, found.num_points, found.num_undefined) == ("undefined", 2, 5)
+    judged = row(models({"collapse_avg": same}, rules=(4,), variants=ROUTERS[:2]), "collapse_avg")
+    assert (judged.verdict, judged.num_points, judged.num_undefined) == ("undefined", 2, 5)
     frame.loc[(frame["variant"] == "switch") & (frame["seed"] == 1), ["alignment", "collapse_avg"]] = np.nan
-    found = row(frame, "collapse_avg")
-    assert (found.num_missing, found.num_models, found.num_points) == (15, 135, 15)
+    judged = row(frame, "collapse_avg")
+    assert (judged.num_missing, judged.num_models, judged.num_points) == (15, 135, 15)
     assert list(judge_measures(frame.iloc[:0])) == COLUMNS
     assert print_judged(judge_measures(frame.iloc[:0])).startswith("No model learned")
 
@@ -149,21 +149,21 @@ def study(tmp_path_factory):
 
 
 def test_only_what_learned_to_use_several_modules_counts(study):
-    found = learned_measures(study)
-    assert set(found["variant"]) == {"modular", "modular_op", "top_k", "modular (modules=3)"}
-    assert len(found) == 4 * 2 * 3 * 2
-    assert {m.name for m in metrics.activation_measures(metrics.GROUPS)} <= set(found)
+    measured = learned_measures(study)
+    assert set(measured["variant"]) == {"modular", "modular_op", "top_k", "modular (modules=3)"}
+    assert len(measured) == 4 * 2 * 3 * 2
+    assert {m.name for m in metrics.activation_measures(metrics.GROUPS)} <= set(measured)
 
 
 @pytest.mark.parametrize("checkpoint", ["tail", "pooled"])
 def test_measures_are_means_over_the_evaluations_of_the_checkpoint(study, checkpoint):
     part = Study.read([str(cell.path) for cell in study.cells], checkpoint)
-    found = learned_measures(part).query("variant == 'modular' and num_rules == 8").iloc[3]
+    model = learned_measures(part).query("variant == 'modular' and num_rules == 8").iloc[3]
     (cell,) = part.activations(variant="modular", num_rules=8)
-    member = cell.index(found["data_seed"], found["seed"])
+    member = cell.index(model["data_seed"], model["seed"])
     matrices = cell.history[-2:] if checkpoint == "tail" else [cell.last, cell.best]
     expected = [metrics.effective_rank(matrix[member]) for matrix in matrices]
-    assert found["effective_rank"] == pytest.approx(np.mean(expected))
+    assert model["effective_rank"] == pytest.approx(np.mean(expected))
 
 
 def test_the_figure_shows_the_table_the_best_above_and_says_what_cannot_be_ranked(study):

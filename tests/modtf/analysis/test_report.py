@@ -16,6 +16,10 @@ from modtf.analysis.report import page
 from modtf.analysis.report.findings import findings, how_found
 from modtf.analysis.report.questions import QUESTIONS
 
+#: one for every question, and one that cannot be drawn
+FIGURES = ["ranking", "performance_vs_num_rules", "collapse_and_specialisation_bars", "training_curves"]
+FIGURES += ["collapse_and_specialisation_vs_num_rules", "performance_vs_width"]
+
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
@@ -24,9 +28,6 @@ def study(tmp_path_factory):
     protocol = first.cells[0].definition.protocol
     write_cell(out, Cell(Task(num_rules=32), 32, "modular", ((0, 0),), protocol), finished=False)
     return study_of(out, kinds=[("rnn", {})], rules=[2], data_seeds=[0], checkpoints=["tail"])
-
-
-FIGURES = ["performance_vs_width", "training_curves", *dict.fromkeys(CLAIMS[name].figure for name in CLAIMS)]
 
 
 @pytest.fixture(scope="module")
@@ -94,14 +95,14 @@ def test_findings_are_made_from_the_numbers(tmp_path):
     wide = rows.pivot_table("value", ["data_seed", "num_rules", "seed"], "variant", observed=True)
     tasks = np.log(wide["gt_modular"] / wide["monolithic"]).groupby("data_seed").mean()
     low, high = np.exp(stats.t.interval(0.95, 2, tasks.mean(), stats.sem(tasks)))
-    found = findings(study)
-    assert found[0] == (
+    sentences = findings(study)
+    assert sentences[0] == (
         f"`gt_modular` reaches {np.exp(tasks.mean()):.2f} times the loss of `monolithic` in distribution "
         f"(95% CI {low:.2f} to {high:.2f}, 3 tasks)."
     )
     alignment = study.results.query("measure == 'alignment' and variant == 'modular'")["value"].mean()
-    assert found[3].startswith(f"`modular` specialises in part: alignment {alignment:.2f} (95% CI ")
-    assert found[3].endswith(f", 3 tasks); random routing has {(1 / 2 + 7 / 8) / 2:.3g}.")
+    assert sentences[3].startswith(f"`modular` specialises in part: alignment {alignment:.2f} (95% CI ")
+    assert sentences[3].endswith(f", 3 tasks); random routing has {(1 / 2 + 7 / 8) / 2:.3g}.")
     assert "Means are over R = 2, 8 and width 32" in how_found(study)
     several = study_of(tmp_path, kinds=[("rnn", {})], rules=[2], data_seeds=[0], checkpoints=["tail"])
     assert re.search(
@@ -158,7 +159,8 @@ def test_files_of_an_earlier_report_go_and_those_of_others_stay(tmp_path):
 def test_names_cannot_become_markup_and_a_figure_without_data_gives_its_reason(tmp_path):
     cell = replace(Cell(Task(), 32, "modular", ((0, 0),)), router={"note": "<script>x</script>"})
     write_cell(tmp_path / "in", cell, num_evaluations=1, version="<script>y</script>")
-    Study.read(tmp_path / "in").report(tmp_path / "out", figures=["ranking_pies"])
+    study = Study.read(tmp_path / "in")
+    study.report(tmp_path / "out", figures=["ranking_pies"], judged=one_claim(study))
     text = (tmp_path / "out" / "report.html").read_text()
     assert "<script" not in text
     assert "&lt;script&gt;x" in text
