@@ -55,8 +55,8 @@ def read_prepared(name: str, split: str, instead: str) -> tuple[np.ndarray, np.n
     except Exception as error:  # any failure of a disk or a description
         words = " ".join(str(error).split(". ")[0].split())[:120]
         raise ValueError(
-            f"{name} is not on this machine ({words}). Prepare it once where there is a network, by "
-            f"tensorflow_datasets.load({name!r}), or take {instead}, which needs none."
+            f"{name} is not on this machine ({words}). Prepare it on a machine with a network by "
+            f"tensorflow_datasets.load({name!r}), or choose {instead}, which needs no network."
         ) from None
     finally:
         logging.disable(before)

@@ -60,13 +60,13 @@ class DeviceStream:
         self.plan = StreamPlan.of(self.population, device_ops, batch_size, split, **options)
         if not self.plan.data.runs_on_device:
             raise ValueError(
-                f"The data of the family {self.population.family.name!r} cannot be made on a device: "
-                f"{type(self.plan.data).__name__} does not say runs_on_device. Take data='host'."
+                f"The data of the family {self.population.family.name!r} cannot be made on a device, "
+                f"because {type(self.plan.data).__name__} does not set runs_on_device. Choose data='host'."
             )
         if self.plan.dtype == "float64" and not _has_float64():
             raise ValueError(
-                f"split={split!r} is made in float64, which JAX has only with JAX_ENABLE_X64=1. "
-                "Set it, or take split='train'."
+                f"split={split!r} needs float64, which JAX supports only with JAX_ENABLE_X64=1. Set this "
+                "variable, or choose split='train'."
             )
         keys = [[philox.words(int(key)) for key in fields] for fields in self.plan.keys]
         if "scale" in inspect.signature(self.plan.data.examples).parameters:

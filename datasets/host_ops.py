@@ -25,7 +25,7 @@ def arange(count: int) -> tf.Tensor:
 def argmax(x: tf.Tensor, axis: int) -> tf.Tensor:
     """Return the index of the largest value along the last axis, int32; the first one for ties."""
     if axis != -1:
-        raise ValueError(f"axis={axis}: only the last axis, -1, is fast here.")
+        raise ValueError(f"axis={axis} is not supported; expected -1, the last axis.")
     return tf.math.top_k(x).indices[..., 0]  # faster than tf.argmax
 
 

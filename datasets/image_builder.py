@@ -31,7 +31,7 @@ class FloatImage(tfds.features.Image):
     def encode_example(self, image: Any) -> bytes:
         """Return the numbers of an image, compressed."""
         if np.shape(image) != self._shape:
-            raise ValueError(f"An image has the shape {np.shape(image)}, expected {self._shape}.")
+            raise ValueError(f"An image has the shape {np.shape(image)}; expected {self._shape}.")
         return zlib.compress(np.ascontiguousarray(image, "<f4").tobytes(), FAST)
 
     def decode_example(self, example: tf.Tensor) -> tf.Tensor:

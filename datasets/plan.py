@@ -56,7 +56,9 @@ class StreamPlan:
         check_choice("split", split, SPLITS)
         if condition is not None:
             if (scale, seq_len, options) != (1.0, None, None):
-                raise ValueError(f"condition={condition!r} says scale, seq_len and options; leave them out.")
+                raise ValueError(
+                    f"condition={condition!r} already sets scale, seq_len and options. Leave them out."
+                )
             named = task.condition(condition)
             scale, seq_len, options = named.scale, named.seq_len, named.options
             split = named.split or split
@@ -131,7 +133,7 @@ def _num_tokens(task: Task, seq_len: int | None) -> int:
     """Return the number of tokens of an example. Raise `ValueError` for an invalid length."""
     family = task.family
     if seq_len is not None and not family.is_sequence:
-        raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}; leave it out.")
+        raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}. Leave it out.")
     num_tokens = family.num_tokens(task) if seq_len is None else seq_len
     return check_integer("seq_len", num_tokens, family.min_tokens)
 
@@ -143,5 +145,5 @@ def _check_stream_options(data: RuleData, family: str, options: Mapping[str, Any
     except TypeError as error:
         raise ValueError(
             f"{type(data).__name__}.examples, of the family {family!r}, received the options "
-            f"{', '.join(options) or 'none'}: {error}. Give those that it has."
+            f"{', '.join(options) or 'none'}: {error}. Give options that it accepts."
         ) from error

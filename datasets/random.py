@@ -81,9 +81,9 @@ def check_rule_probs(rule_probs: Any, num_rules: int) -> np.ndarray:
     """Return rule probabilities as float64 [K, R]. Raise `ValueError` if they are invalid."""
     probs = np.atleast_2d(as_numbers(rule_probs, "rule_probs"))
     if probs.ndim != 2 or probs.shape[1] != num_rules or probs.shape[0] == 0:
-        raise ValueError(
-            f"rule_probs needs the shape [{num_rules}] or [K, {num_rules}], received {probs.shape}."
-        )
+        raise ValueError(f"rule_probs has shape {probs.shape}; expected [{num_rules}] or [K, {num_rules}].")
     if not np.all(probs >= 0) or not np.allclose(probs.sum(1), 1.0, atol=1e-6):
-        raise ValueError("rule_probs needs non-negative numbers that sum to 1; divide them by their sum.")
+        raise ValueError(
+            "rule_probs is not valid; expected numbers of at least 0 that sum to 1. Divide them by their sum."
+        )
     return probs / probs.sum(1, keepdims=True)

@@ -62,30 +62,48 @@ def define_flags(values: flags.FlagValues) -> None:
     define.list("rules", ["2", "32"], "Numbers of rules R.")
     define.list("width", ["32"], "Widths e.")
     define.list("variant", default_variants(), "Variants.")
-    define.bool("all", False, "The whole table: all families, R 2, 8, 32, e 32, 128; some 25 minutes.")
-    words = (
-        "Members of the population; above 1, one alone is measured too. Default 1, and 25 for --evaluation; "
+    define.bool(
+        "all",
+        False,
+        "Measure the whole table: all families, 2, 8 and 32 rules, widths 32 and 128. It takes about 25 "
+        "minutes.",
     )
-    define.list("members", None, f"{words}with --device several.")
-    words = "Measurements of each program, of which the median counts."
+    words = (
+        "The number of members of the population; above 1, a single model is measured, too. The default is "
+        "1, and 25 with --evaluation. "
+    )
+    define.list("members", None, f"{words}--device accepts several numbers.")
+    words = "The number of measurements of each program. The table shows the median."
     define.integer("repeats", 7, words, lower_bound=1)
-    define.float("seconds", 0.15, "CPU time of one measurement, at least.", lower_bound=1e-6)
+    define.float("seconds", 0.15, "The least CPU time of one measurement, in seconds.", lower_bound=1e-6)
     define.bool("baseline", True, "Measure the baselines of plug-ins, too.")
-    words = "Measure instead what evaluating costs beside training, paper sizes and steps divided by 10."
+    words = (
+        "Measure the cost of evaluation against that of training, with a tenth of the paper's sizes and "
+        "steps."
+    )
     define.bool("evaluation", False, words)
-    words = "Of Keras. jax: the compiled step and data made by a program; nothing needs TensorFlow."
+    words = (
+        "The backend of Keras. jax measures the compiled step, with data made by a program, and needs no "
+        "TensorFlow."
+    )
     define.enum("backend", BACKENDS[0], BACKENDS, words)
     define.string("json", None, "File to write the rows to.")
-    words = "Measure wall time on a device instead; other lists then replace those of its table."
+    words = (
+        "Measure wall time on this device instead of CPU time. Lists of values replace those of the "
+        "device's table."
+    )
     define.enum("device", None, DEVICES, words)
-    words = "With --device: begin nothing that would end later, stop what does."
+    words = "With --device: the time limit in minutes. No measurement begins that would exceed it."
     define.float("minutes", 7.5, words, lower_bound=1e-6, upper_bound=NO_END / 60)
-    define.bool("dry_run", False, "With --device: list what would be measured.")
+    define.bool("dry_run", False, "With --device: list the measurements without running them.")
     for axis, names in NAMED.items():
-        define.list(axis, None, f"With --device: of {', '.join(names)}.")
-    words = "With --device: a folder for the profiler's traces; measured cells are measured again."
+        define.list(axis, None, f"With --device: a list of {', '.join(names)}.")
+    words = (
+        "With --device: a folder for the profiler's traces. Cells that were measured before are measured "
+        "again."
+    )
     define.string("profile", None, words)
-    words = "With --device: rows of docs/accelerator/released_speed.py, to compare with."
+    words = "With --device: the file of docs/accelerator/released_speed.py to compare with."
     define.string("released", None, words)
     define_settings(values)
 

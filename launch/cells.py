@@ -34,9 +34,9 @@ CHOOSES: dict[str, Callable[[Cell], Any]] = {
 
 def define_kind_flags(values: flags.FlagValues, several: bool = False) -> None:
     """Add --arch and --variant; with `several`, --arch takes a list and has no default."""
-    words = "The family of tasks, with its network."
+    words = "The family of tasks, and the network that learns them."
     _define(values, "arch", words, list(FAMILIES), several, next(iter(FAMILIES)))
-    words = f"Variants, separated by commas. The default is those with a *. {_variants_by_family()}"
+    words = f"Variants, separated by commas. Those marked * are the default. {_variants_by_family()}"
     flags.DEFINE_list("variant", None, words, flag_values=values)
 
 
@@ -56,36 +56,45 @@ def _variants_by_family() -> str:
 def define_cell_flags(values: flags.FlagValues, out: str | None = None, several: bool = False) -> None:
     """Add the other flags of a cell. `out` is the help of --out; None if the command does not have it."""
     settings = dict.fromkeys(name for family in FAMILIES.values() for name in family.settings)
-    words = "quick: minutes on two cores, not the paper's protocol. paper: as published, many hours. smoke: "
-    words += "about a minute, a test of the whole path; its numbers mean nothing."
+    words = (
+        "quick: a few minutes on two cores, with a shorter protocol than the paper's. paper: the published "
+        "protocol, many hours. smoke: "
+    )
+    words += "about a minute, to test the installation; its numbers mean nothing."
     _define(values, "preset", words, list(PRESETS), default="quick")
     if out is not None:
         flags.DEFINE_string("out", None, out, flag_values=values)
-    _define(values, "rules", "Rules R of the task; default from the preset.", several=several)
-    _define(values, "width", "Width e of the encoders; the inner width is 4e.", several=several)
-    _define(values, "tasks", "How many tasks (data seeds 0, 1, ...).")
-    _define(values, "seeds", "How many seeds per task (0, 1, ...).")
+    _define(
+        values, "rules", "The number of rules R of the task. The default is the preset's.", several=several
+    )
+    _define(values, "width", "The width e of the encoders. The inner width is 4e.", several=several)
+    _define(values, "tasks", "The number of tasks (data seeds 0, 1, ...).")
+    _define(values, "seeds", "The number of seeds per task (0, 1, ...).")
     _define(values, "steps", "Training steps.")
-    _define(values, "setting", "What is predicted; default the family's first.", list(settings), several)
+    _define(
+        values,
+        "setting",
+        "What is predicted. The default is the family's first setting.",
+        list(settings),
+        several,
+    )
     flags.DEFINE_float("learning_rate", None, "Of Adam.", flag_values=values)
-    _define(values, "batch_size", "Examples per member and step.")
-    words = "The precision of matrix products; tf32 and mixed_bfloat16 are faster and coarser."
+    _define(values, "batch_size", "The number of examples per member and step.")
+    words = "The precision of matrix products. tf32 and mixed_bfloat16 are faster and less precise."
     _define(values, "precision", words, PRECISIONS)
-    _define(values, "architecture", "Another network than the one made for the family.", list(ARCHITECTURES))
+    _define(values, "architecture", "The network, if not the family's own.", list(ARCHITECTURES))
 
 
 def define_models(values: flags.FlagValues) -> None:
     """Add --model."""
-    words = (
-        "Your own registered Keras models to train beside the variants, separated by commas; see --plugin."
-    )
+    words = "Your registered Keras models to train alongside the variants, separated by commas; see --plugin."
     flags.DEFINE_list("model", [], words, flag_values=values)
 
 
 def define_study(values: flags.FlagValues) -> None:
     """Add --study."""
-    words = f"{', '.join(STUDIES)}, or a file that defines CELLS or cells(). "
-    words += f"{', '.join(f'--{name}' for name in CHOOSES)} then choose among its cells."
+    words = f"A study: {', '.join(STUDIES)}, or a file that defines CELLS or cells(). "
+    words += f"{', '.join(f'--{name}' for name in CHOOSES)} select among its cells."
     flags.DEFINE_string("study", None, words, flag_values=values)
 
 
@@ -96,7 +105,7 @@ def cells_of_flags(values: flags.FlagValues) -> list[Cell]:
     """
     archs = listed(values.arch or [])
     if not archs:
-        raise ValueError("Give --study=NAME, or say at least --arch=..., such as --arch=mlp,mha --rules=2,8.")
+        raise ValueError("Give --study=NAME or --arch=NAMES, for example --arch=mlp,mha --rules=2,8.")
     for arch in archs:
         check_choice("--arch", arch, FAMILIES)
     settings = settings_given(values, several=isinstance(values.arch, list))
@@ -141,8 +150,8 @@ def choose_cells(cells: Sequence[Cell], values: flags.FlagValues) -> list[Cell]:
     changed += settings_given(values)["task"]
     if changed:
         raise ValueError(
-            f"--{changed[0]} cannot be given with --study, whose file says it. Copy and change the file, or "
-            "leave --study out."
+            f"--{changed[0]} cannot be given with --study, because the study sets it. Change a copy of the "
+            "study's file, or leave out --study."
         )
     for name, value_of in CHOOSES.items():
         if values[name].present:
@@ -164,7 +173,11 @@ def _define(
 ) -> None:
     """Add a flag: a list, one of some choices, or a whole number."""
     if several:
-        words += f" Some of {', '.join(choices)}." if choices else " Several, commas between."
+        words += (
+            f" Several of {', '.join(choices)}, separated by commas."
+            if choices
+            else " Several, separated by commas."
+        )
         flags.DEFINE_list(name, None, words, flag_values=values)
     elif choices:
         flags.DEFINE_enum(name, default, choices, words, flag_values=values)

@@ -21,11 +21,11 @@ from modtf.termination import Terminated, exit_on_sigterm
 
 #: flag of other programs -> hint for this one
 KNOWN_ELSEWHERE = {
-    "resume": "resuming is automatic: give the same command again",
+    "resume": "rerun the same command to resume",
     "epochs": "training is counted in --steps",
     "lr": "did you mean --learning_rate?",
     "results": "did you mean --out?",
-    "gpus": "devices are found; --strategy says how several are used",
+    "gpus": "devices are detected; --strategy sets how several are used",
 }
 WIDTH = 110  # characters per line
 NAMES = 27  # characters for a flag and its default
@@ -42,7 +42,7 @@ def run_command(
     resumes. Plug-ins are loaded before `define_flags`, so it may list what they register. `--help` prints the
     docstring of its module and the flags, in their order. The work goes on if nobody reads the output.
     """
-    hint = "; the same command resumes where it was" if resumes else ""
+    hint = "; rerun the command to resume" if resumes else ""
     name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
     with open_streams():
         try:
@@ -64,7 +64,7 @@ def run_command(
         except SystemExit as stopped:
             if stopped.code:
                 raise
-            print(f"{name}: error: sys.exit(0) was called before the command had ended.", file=sys.stderr)
+            print(f"{name}: error: sys.exit(0) was called before the command ended.", file=sys.stderr)
             sys.exit(1)
 
 
@@ -85,7 +85,7 @@ def _run(
         return
     _, *stray = _parsed(values, [name, *arguments])
     if stray:
-        raise ValueError(f"{stray[0]!r} was not expected; flags are written --name=value.")
+        raise ValueError(f"the argument {stray[0]!r} is unexpected; write flags as --name=value.")
     check_no_pipe(values)
     main(values)
 
@@ -105,7 +105,7 @@ def _parsed(values: flags.FlagValues, arguments: list[str]) -> list[str]:
         near = [f"--{name}" for name in get_close_matches(error.flagname, list(values), n=2)]
         hint = f"did you mean {' or '.join(near)}?" if near else "--help lists the flags"
         advice = KNOWN_ELSEWHERE.get(error.flagname, hint)
-        raise ValueError(f"--{error.flagname}: there is no such flag; {advice}") from None
+        raise ValueError(f"--{error.flagname}: this flag does not exist; {advice}") from None
 
 
 def check_no_pipe(flag_values: flags.FlagValues) -> None:
@@ -132,7 +132,7 @@ class Definer:
 
 def define_plugin(values: flags.FlagValues) -> None:
     """Add --plugin."""
-    words = "File or module that registers families, architectures, routers, models, measures or figures; "
+    words = "A file or module that registers families, architectures, routers, models, measures or figures; "
     flags.DEFINE_multi_string("plugin", [], f"{words}repeatable.", flag_values=values)
 
 

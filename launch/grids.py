@@ -31,7 +31,9 @@ def grids(values: flags.FlagValues, families: Sequence[Family], settings: Settin
     """Yield the points of every family; options of --set go to the variants that know them."""
     models, variants = _models(values), _variants(values, families)
     if not models and not any(variants.values()):
-        raise ValueError(f"--variant is empty; expected some of {', '.join(known_variants(families[0]))}.")
+        raise ValueError(
+            f"--variant is empty; expected one or more of {', '.join(known_variants(families[0]))}."
+        )
     own = _own_options(values, families, variants, models, settings)
     shared = _shared_axes(values) | _paths({part: settings[part] for part in PARTS})
     for family in families:
@@ -70,8 +72,8 @@ def _models(values: flags.FlagValues) -> list[str]:
     for name in models:
         if name not in MODELS:
             raise ValueError(
-                f"--model={name!r} is not known; registered: {', '.join(MODELS) or 'none'}. A file that "
-                "registers it, with @modtf.register_model, is given by --plugin=FILE."
+                f"--model={name!r} is not known; registered: {', '.join(MODELS) or 'none'}. Register it "
+                "with @modtf.register_model in a file, and give --plugin=FILE."
             )
     return models
 
@@ -111,7 +113,7 @@ def _shared_axes(values: flags.FlagValues) -> dict[str, list[Any]]:
     rate = values.learning_rate
     if rate is not None:
         if not 0 < rate < 1:
-            raise ValueError(f"--learning_rate={rate} must lie between 0 and 1.")
+            raise ValueError(f"--learning_rate={rate} is not valid; expected a number between 0 and 1.")
         axes["training.learning_rate"] = [rate]
     return axes
 
@@ -127,4 +129,4 @@ def whole_numbers(name: str, flag_values: flags.FlagValues) -> list[int]:
         return [int(value) for value in values]
     except ValueError:
         joined = ",".join(values)
-        raise ValueError(f"--{name}={joined}: expected whole numbers with commas between.") from None
+        raise ValueError(f"--{name}={joined}: expected integers separated by commas.") from None

@@ -53,39 +53,56 @@ def define_flags(values: flags.FlagValues) -> None:
     define = Definer(values)
     words = "A file or folder with routing, of any format that docs/measure.md lists. Repeat it to compare "
     define.multi_string(
-        "activations", None, f"{words}models by the same tokens; the last is the last checkpoint."
+        "activations", None, f"{words}models on the same tokens; the last file is the last checkpoint."
     )
-    words = "The format of the files; by default their content decides. One of "
+    words = "The format of the files. By default it is recognised by their content. One of "
     define.string("format", None, f"{words}{', '.join(FORMATS)}.")
-    define.string("out", None, "The folder to write measures.html, its tables and pictures to.")
+    define.string("out", None, "The folder for measures.html with its tables and pictures.")
     define.integer(
         "top_k",
         None,
-        "Modules that a token is sent to: only their gates count. Formats that do not say k need it.",
+        "The number k of modules that a token is sent to. Only their gates count. Formats without k need it.",
     )
-    define.bool("logits", False, "Activations are the router's logits, before the softmax.")
-    words = f"The probabilities of labels: {OBSERVED}, as among the tokens; {UNIFORM}; or one "
-    define.string("label_probs", OBSERVED, f"{words}number for each, with commas between.")
+    define.bool("logits", False, "The activations are the router's logits, before the softmax.")
+    words = (
+        f"The probabilities of labels: {OBSERVED} (their frequencies among the tokens), {UNIFORM}, or one "
+    )
+    define.string("label_probs", OBSERVED, f"{words}number for each label, separated by commas.")
     define.string(
         "array", "activations", "The name of the array of gates, [tokens, M] or [layers, tokens, M]."
     )
-    words = "Instead of gates: the name of the array of each token's experts, [tokens, k] or [layers, "
-    define.string("experts", None, f"{words}tokens, k]; -1 for a dropped choice.")
-    words = "With experts: the name of the array of their weights, or of the scores of all experts."
+    words = "Instead of --array: the name of the array of each token's experts, [tokens, k] or [layers, "
+    define.string("experts", None, f"{words}tokens, k]. -1 is a dropped choice.")
+    words = "With --experts: the name of the array of their weights, or of the scores of all experts."
     define.string("weights", None, words)
-    define.integer("num_experts", None, "With experts: their number.")
-    define.list("shared", [], "With experts: shared experts, which every token goes to. They are left out.")
+    define.integer("num_experts", None, "With --experts: the number of experts.")
+    define.list(
+        "shared",
+        [],
+        "With --experts: the numbers of shared experts, which receive every token. They are left out.",
+    )
     words = "The name of the array of labels (integers from 0, or names), or an .npy file."
     define.string("labels", "labels", words)
-    words = "The same for the document of each token. Labels are permuted over documents."
+    words = (
+        "The name of the array of each token's document, or an .npy file. Labels are permuted over documents."
+    )
     define.string("documents", None, words)
-    words = "The same for the span of each token, such as a chat turn. A span keeps one label when labels "
-    define.string("spans", None, f"{words}are permuted; without it, consecutive tokens of one label are one.")
-    define.string("label_names", None, "The same for the names of labels, in the order of their numbers.")
-    define.string("layer_names", None, "The same for the names of layers.")
-    words = f"The analyses to run, with commas between: {', '.join(ANALYSES)}; or "
+    words = (
+        "The name of the array of each token's span, such as a chat turn, or an .npy file. A span keeps one "
+    )
+    words += "label when labels are permuted. Without it, "
+    define.string("spans", None, f"{words}consecutive tokens of one label are a span.")
+    define.string(
+        "label_names",
+        None,
+        "The name of the array of the labels' names, in the order of their numbers, or an .npy file.",
+    )
+    define.string("layer_names", None, "The name of the array of the layers' names, or an .npy file.")
+    words = f"The analyses to run, separated by commas: {', '.join(ANALYSES)}; or "
     define.list("analyses", ["all"], f"{words}all, or none.")
-    define.integer("permutations", NUM_PERMUTATIONS, "Permutations for the chance level; 0 for none.")
+    define.integer(
+        "permutations", NUM_PERMUTATIONS, "The number of permutations for the chance level; 0 for none."
+    )
     define.float("confidence", 0.95, "The confidence level of intervals.")
     define.integer("seed", 0, "The seed of the permutations.")
 
@@ -94,7 +111,8 @@ def main(values: flags.FlagValues) -> None:
     """Read, measure, print and write; raise `OSError` or `ValueError` with one line on a failure."""
     if not values.activations or not values.out:
         raise ValueError(
-            "Give --activations=x.npz, with arrays `activations` and `labels`, and --out=DIR, where to write."
+            "Give --activations=x.npz, a file with the arrays `activations` and `labels`, and --out=DIR, "
+            "the folder for the report."
         )
     out = check_writable(values.out, "--out")
     probs = label_probs(values.label_probs)
@@ -104,10 +122,12 @@ def main(values: flags.FlagValues) -> None:
     routings = [read(path, values, probs) for path in values.activations]
     for path, routing in zip(values.activations, routings, strict=True):
         if len(routings) > 1 and not routing.has_tokens:
-            raise ValueError(f"{path} holds counts; expected tokens: models are compared token by token.")
+            raise ValueError(
+                f"{path} holds counts; expected tokens, because models are compared token by token."
+            )
         if routing.num_tokens != routings[0].num_tokens:
             raise ValueError(
-                f"{path} has {routing.num_tokens} tokens and {values.activations[0]} "
+                f"{path} has {routing.num_tokens} tokens, but {values.activations[0]} has "
                 f"{routings[0].num_tokens}; expected the same tokens in the same order."
             )
         check_same_tokens(routing, routings[0], path, values.activations[0])
@@ -145,7 +165,7 @@ def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -
     for one in values.shared:
         if not one.isdecimal():
             raise ValueError(
-                f"--shared={one} is no number of an expert; expected numbers with commas between."
+                f"--shared={one} is not valid; expected numbers of experts, separated by commas."
             )
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
@@ -160,8 +180,8 @@ def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -
         for name in ("num_experts", "weights", "shared"):
             if values[name].value:
                 raise ValueError(
-                    f"{path}: --{name} belongs to chosen experts, but gates were read. Leave it out, or name "
-                    "the array of experts with --experts=NAME."
+                    f"{path}: --{name} applies to chosen experts, but the file holds gates. Leave it out, "
+                    "or name the array of experts by --experts=NAME."
                 )
     num_labels = 1 if routing.labels is None else len(np.unique(routing.labels))
     check_permutations("--permutations", values.permutations, (num_labels, routing.activations.shape[2]))
@@ -194,7 +214,10 @@ def run_names(paths: list[str]) -> list[str]:
     if len(set(names)) < len(names):
         names = [f"{Path(path).parent.name}_{Path(path).stem}" for path in paths]
     if len(set(names)) < len(names):
-        raise ValueError(f"--activations are called {', '.join(names)}; expected names of their own.")
+        raise ValueError(
+            f"--activations: the files have the names {', '.join(names)}; expected different names. Rename "
+            "one."
+        )
     return names
 
 

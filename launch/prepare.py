@@ -35,7 +35,7 @@ def choose_configs(patterns: Sequence[str]) -> list[RulesConfig]:
         chosen.update((name, find_config(name)) for name in names or [pattern])
     if not chosen:
         raise ValueError(
-            "Give --configs=NAMES, the names of tasks or patterns, such as 'mlp_*,*_r8_*' or '*'."
+            "Give --configs=NAMES: names of tasks or patterns, for example 'mlp_*,*_r8_*' or '*'."
         )
     return list(chosen.values())
 
@@ -51,9 +51,14 @@ def prepare(config: RulesConfig, data_dir: str | None, file_format: str) -> str:
 def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
-    define.list("configs", [], "Names of tasks, or patterns over the published ones: 'mlp_*'.")
-    define.string("data_dir", None, "Where to write; default TFDS_DATA_DIR or ~/tensorflow_datasets.")
-    words = "array_record allows random access with tfds.data_source; tfrecord serves tfds.load."
+    define.list("configs", [], "Names of tasks, or patterns that match published tasks, such as 'mlp_*'.")
+    define.string(
+        "data_dir", None, "The folder to write to. The default is TFDS_DATA_DIR or ~/tensorflow_datasets."
+    )
+    words = (
+        "The format of the files. array_record allows random access with tfds.data_source; tfrecord suits "
+        "tfds.load."
+    )
     define.enum("file_format", "tfrecord", ["tfrecord", "array_record"], words)
 
 

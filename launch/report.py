@@ -34,11 +34,12 @@ from modtf.results.archive import check_archive_name, write_archive
 def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
-    words = "A folder of results, or an archive of one. Repeat it or separate several by commas."
+    words = "A folder of results or an archive. Repeat the flag, or separate several by commas."
     define.multi_string("results", None, words)
-    define.string("out", None, "The folder to write report.html, figures/ and tables/ to.")
+    define.string("out", None, "The folder for report.html, figures/ and tables/.")
     words = (
-        "Write the results, without models, as one small file (.zip) that --results reads; needs no --out."
+        "Write the results, without models, to this small file (.zip), which --results reads. --out is not "
+        "needed."
     )
     define.string("archive", None, words)
     define.bool("claims", False, "Print the verdict on every claim of the paper.")
@@ -46,18 +47,20 @@ def define_flags(values: flags.FlagValues) -> None:
     define.bool("measures", False, words)
     words = "; ".join(f"{name}: {meant}" for name, meant in CHECKPOINT_WORDS.items())
     define.enum("checkpoint", None, CHOICES, f"{words}. The default is the family's: tail.")
-    define.list("protocol", [], "Keep cells of these protocols only.")
-    define.list("variant", [], "Keep these variants only, whatever their options; default all.")
-    words = "Draw only these figures, and judge claims only with --claims: "
+    define.list("protocol", [], "Keep only cells of these protocols.")
+    define.list("variant", [], "Keep only these variants, with any options. The default is all.")
+    words = "Draw only these figures, and judge claims only if --claims is given: "
     define.list("figures", [], f"{words}{', '.join(FIGURES)}.")
-    define.list("vector", [], f"Write figures in these formats too: {', '.join(VECTOR)}.")
-    define.integer("data_seed", None, "The task whose activation matrices are drawn; the first by default.")
+    define.list("vector", [], f"Write figures in these formats, too: {', '.join(VECTOR)}.")
     define.integer(
-        "seed", None, "The seed of the model whose activation matrices are drawn; the first by default."
+        "data_seed", None, "The task whose activation matrices are drawn. The default is the first."
     )
-    words = "The number of rules for activation over training; the middle one by default."
+    define.integer(
+        "seed", None, "The seed of the model whose activation matrices are drawn. The default is the first."
+    )
+    words = "The number of rules for the figure of activation in training. The default is the middle one."
     define.integer("rules", None, words)
-    define.integer("width", None, "The width whose activation matrices are drawn; all by default.")
+    define.integer("width", None, "The width whose activation matrices are drawn. The default is all.")
 
 
 def main(values: flags.FlagValues) -> None:
@@ -80,7 +83,7 @@ def main(values: flags.FlagValues) -> None:
     if values.measures:
         print(print_judged(study.judged_measures, study.level))
     missing = len(study.missing)
-    print(f"{plural(missing, 'cell') if missing else 'No cell'} missing of those that were asked for.")
+    print(f"Missing: {plural(missing, 'requested cell')}." if missing else "All requested cells are present.")
     print(f"Wrote {' and '.join(map(str, written))}")
 
 
@@ -89,7 +92,8 @@ def check_flags(values: flags.FlagValues) -> tuple[list[str], Path | None]:
     folders = [part for item in values.results or [] for part in item.split(",") if part]
     if not folders or not (values.out or values.archive):
         raise ValueError(
-            "Give --results=DIR, a folder that training wrote, and --out=DIR, where to write (or --archive)."
+            "Give --results=DIR, a folder that training wrote, and --out=DIR, the folder for the report (or "
+            "--archive=FILE)."
         )
     for flag, known in (("figures", FIGURES), ("vector", VECTOR)):
         for name in values[flag].value or []:

@@ -47,22 +47,26 @@ RUN = "run.json"
 def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define_kind_flags(values)
-    define_cell_flags(values, "Folder to write to; default runs/LABEL.")
+    define_cell_flags(values, "The folder to write to. The default is runs/LABEL.")
     define_models(values)
     define_best(values)
     define = Definer(values)
-    words = "The checkpoint to print: tail, the mean of the last ten evaluations, last or best. All are "
+    words = "The checkpoint to print: tail (the mean of the last ten evaluations), last or best. All are "
     define.string("checkpoint", None, f"{words}written. The default is the family's, usually tail.")
-    words = "mirrored: all local GPUs share every batch. members: each trains some of the members. auto: one "
+    words = (
+        "mirrored: all local GPUs share every batch. members: each GPU trains some of the members. auto: one "
+    )
     define.enum("strategy", "auto", STRATEGIES, f"{words}device, unless there are several GPUs.")
     words = (
-        "Where data are made: device, by the compiled program; auto: so on an accelerator, else on the host."
+        "Where data are made. device: by the compiled program. auto: device on an accelerator, otherwise "
+        "host."
     )
     define.enum("data", "auto", PLACES, words)
     define.bool(
         "wait",
         False,
-        "Wait for another process that works on a cell. Without it, the command ends and names that process.",
+        "Wait for another process that works on a cell. Without this flag the command ends and names the "
+        "process.",
     )
     define_settings(values)
 
@@ -77,7 +81,9 @@ def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
     text = json.dumps(configuration, indent=1, sort_keys=True)
     path = out / RUN
     if path.exists() and path.read_bytes() != text.encode():
-        raise ValueError(f"--out={out} holds another configuration ({path}); choose another folder.")
+        raise ValueError(
+            f"--out={out} holds results of another configuration ({path}). Choose another folder."
+        )
     return text
 
 
@@ -156,7 +162,7 @@ def announce(asked: Asked) -> None:
     for name in dict.fromkeys(name for cell in asked.plain for name in cell.router):
         users = [cell.variant for cell in asked.plain if name in cell.router]
         if len(users) < len(asked.plain):
-            print(f"router.{name} is an option of {', '.join(users)} alone.", flush=True)
+            print(f"router.{name} applies to {', '.join(users)} only.", flush=True)
 
 
 def train(asked: Asked, states: "dict[str, State]", values: flags.FlagValues) -> list[Cell]:
@@ -172,7 +178,7 @@ def train(asked: Asked, states: "dict[str, State]", values: flags.FlagValues) ->
     strategy = choose_strategy(values.strategy, training.batch_size, members)
     left_out = refused(unfinished, alone=len(asked.cells) == 1)
     if len(left_out) == len(asked.cells):
-        raise ValueError("no variant is left to run.")
+        raise ValueError("no variant is left to run; the reasons are printed above.")
     unfinished = [cell for cell in unfinished if cell not in left_out]
     write_text(asked.out / RUN, asked.configuration)  # after all checks: bad input writes nothing
     write_asked(unfinished, asked.out)
@@ -227,7 +233,7 @@ def print_table(asked: Asked, left_out: Sequence[Cell]) -> None:
     print(f"Look inside: {tensorboard_line(asked.out)}")
     if left_out:
         names = ", ".join(cell.variant for cell in left_out)
-        raise ValueError(f"left out: {names}; why stands above.")
+        raise ValueError(f"left out: {names}. The reasons are printed above.")
 
 
 def _unfinished(cells: Sequence[Cell], states: "dict[str, State]") -> list[Cell]:

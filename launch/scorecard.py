@@ -36,21 +36,26 @@ from modtf.studies.check import check_cell
 from modtf.studies.point import OPTIONS, PARTS, share_options
 
 CARD = "scorecard.json"
-SMOKE_WORDS = "SMOKE: a few steps, to see that all of it works. These numbers mean nothing."
+SMOKE_WORDS = "SMOKE: a few steps only, to test the whole path. These numbers mean nothing."
 
 
 def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
-    define.string("variant", None, "Your router: a registered router or model; see --plugin.")
-    words = "router.NAME=VALUE or model.NAME=VALUE: an option of your router. Repeatable; the rest is frozen."
+    define.string("variant", None, "Your router: the name of a registered router or model; see --plugin.")
+    words = (
+        "An option of your router, router.NAME=VALUE or model.NAME=VALUE. Repeatable. Everything else is "
+        "frozen."
+    )
     define.multi_string("set", [], words)
     words = (
         "Train a few steps, in about a minute, to try the whole path. Its cards compare only with each other."
     )
     define.bool("smoke", False, words)
-    define.string("out", None, "Folder to write to; default runs/VERSION_VARIANT, with the options.")
-    words = "Other cards (scorecard.json) to compare with. Repeat it or separate them by commas."
+    define.string(
+        "out", None, "The folder to write to. The default is runs/VERSION_VARIANT, with the options."
+    )
+    words = "Other cards (scorecard.json) to compare with. Repeat the flag, or separate them by commas."
     define.multi_string("compare", [], words)
 
 
@@ -59,7 +64,8 @@ def own_cells(frozen: Frozen, variant: str, settings: Settings) -> list[Cell]:
     for name in ("task", *PARTS):
         if settings[name]:
             raise ValueError(
-                f"--set {name}.{next(iter(settings[name]))}: {frozen.version} fixes it for all routers."
+                f"--set {name}.{next(iter(settings[name]))}: {frozen.version} fixes this option for all "
+                "routers. Leave it out."
             )
     asked = {name: {option: values[0] for option, values in settings[name].items()} for name in OPTIONS}
     own, known = share_options(asked, [(FAMILIES[arch], variant) for arch in frozen.protocols])
@@ -96,7 +102,8 @@ def main(values: flags.FlagValues) -> None:
     for whose, one in cards.items():
         if one["modtf"] != submitted["modtf"]:
             warnings.append(
-                f"{whose or 'The reference rows'}: of modtf {one['modtf']}, not {submitted['modtf']}."
+                f"{whose or 'The reference results'}: made by modtf {one['modtf']}, yours by "
+                f"{submitted['modtf']}."
             )
     from modtf.analysis.table import tables_of
     from modtf.experiments.modarch.scorecard.page import without_given, write_page  # with figures
@@ -112,7 +119,7 @@ def others_given(arguments: Sequence[str]) -> dict[str, Path]:
     paths = [Path(part) for item in arguments for part in item.split(",") if part]
     named = {path.absolute().parent.name if path.name == CARD else path.stem: path for path in paths}
     if len(named) < len(paths):
-        raise ValueError(f"--compare={','.join(arguments)}: two cards would be called alike. Rename a file.")
+        raise ValueError(f"--compare={','.join(arguments)}: two cards have the same name. Rename a file.")
     return named
 
 

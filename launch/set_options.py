@@ -27,8 +27,11 @@ class _OptionFlag(flags.Flag[str]):
 
 def define_settings(values: flags.FlagValues) -> None:
     """Add --set, and a flag for every option of every family; call it after the command's own flags."""
-    words = f"NAMESPACE.NAME=VALUE, the namespace one of {', '.join(ALL)}: {EXAMPLE}. Repeatable. A router's "
-    words += "option goes to the variants that know it."
+    words = (
+        f"An option, NAMESPACE.NAME=VALUE with a namespace of {', '.join(ALL)}, for example {EXAMPLE}. "
+        "Repeatable. A router's "
+    )
+    words += "option applies to the variants that have it."
     flags.DEFINE_multi_string("set", [], words, flag_values=values)
     for name, options in _family_options().items():
         if name not in values:  # otherwise only --set task.NAME sets it
@@ -76,7 +79,10 @@ def says_learning_rate(values: flags.FlagValues) -> bool:
 
 def define_best(values: flags.FlagValues) -> None:
     """Add --best."""
-    words = "A folder of modtf tune: every variant uses the learning rate and options that were found for it."
+    words = (
+        "The folder that modtf tune wrote. Every variant uses the learning rate and options that were found "
+        "for it."
+    )
     flags.DEFINE_string("best", None, words, flag_values=values)
 
 
@@ -93,7 +99,7 @@ def with_best(cells: Sequence[Cell], values: flags.FlagValues) -> list[Cell]:
     tuned, best = use_best(values.best, cells)
     rates = [[cell.protocol.training.learning_rate for cell in some] for some in (cells, tuned)]
     if says_learning_rate(values) and rates[0] != rates[1]:
-        raise ValueError("--best and a learning rate cannot both be given: one of them would not count.")
+        raise ValueError("--best and a learning rate cannot both be given. Leave one out.")
     words = (f"{cell.variant} of {cell.task.kind}: {one}" for cell, one in zip(cells, best, strict=True))
     lines = list(dict.fromkeys(words))
     print("\n".join([*lines[:SHOWN], *([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])]))

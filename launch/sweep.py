@@ -57,8 +57,8 @@ def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
     define_study(values)
-    define.string("out", None, "Folder to write to; default runs/STUDY.")
-    define.bool("dry_run", False, "List the cells and estimate their cost; run nothing.")
+    define.string("out", None, "The folder to write to. The default is runs/STUDY.")
+    define.bool("dry_run", False, "List the cells with their estimated cost, and run nothing.")
     define_engines(values)
     define_best(values)
     define_kind_flags(values, several=True)
@@ -71,11 +71,11 @@ def define_engines(values: flags.FlagValues) -> None:
     """Add the flags that choose the engine, and its share of the cells."""
     define = Definer(values)
     define.enum("engine", "local", list(ENGINES), "The engine that runs the cells.")
-    words = "local: processes; default one per processor, or one where there is a GPU."
+    words = "local: the number of processes. The default is one per processor, or one if there is a GPU."
     define.integer("workers", None, words)
-    define.float("cpus_per_cell", 1.0, "ray: processors per cell.")
-    define.float("gpus_per_cell", 0.0, "ray: GPUs per cell; with 0.5 two cells share one.")
-    define.string("shard", None, "i/n: every n-th cell from the i-th (from 0), for job arrays.")
+    define.float("cpus_per_cell", 1.0, "ray: the number of processors per cell.")
+    define.float("gpus_per_cell", 0.0, "ray: the number of GPUs per cell. With 0.5, two cells share a GPU.")
+    define.string("shard", None, "For job arrays: i/n runs every n-th cell, beginning with cell i (from 0).")
     define.bool("retry_failed", False, "Run failed cells again.")
 
 
@@ -149,7 +149,10 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
     left = [cost for cell, cost in pairs if states[cell.folder] != "finished"]
     counts = ", ".join(f"{count} {name}" for name, count in Counter(states.values()).items())
     models = sum(len(cell.members) for cell in cells)
-    print(f"\n{plural(len(cells), 'cell')} ({counts}), {plural(models, 'model')} of one shape each.")
+    print(
+        f"\n{plural(len(cells), 'cell')} ({counts}), {plural(models, 'model')}. The models of a cell have "
+        "the same shape."
+    )
     _print_sum(left, workers)
     print(_accuracy(done, out))
 
@@ -167,8 +170,8 @@ def _print_sum(left: "Sequence[CostEstimate]", workers: int | None) -> None:
     device = accelerators()[0] if on_accelerator() else f"one core of {processor_name()}"
     memory = max((cost.gigabytes for cost in left), default=0.0)
     print(
-        f"Left to do: about {_time(hours)} of {device}; with {size} workers here at least {_time(wall)}. "
-        f"A worker takes up to {memory:.1f} GB."
+        f"Left to do: about {_time(hours)} of {device}, at least {_time(wall)} with {size} workers on this "
+        f"machine. A worker uses up to {memory:.1f} GB."
     )
 
 
@@ -182,14 +185,15 @@ def _accuracy(done: "Sequence[tuple[Cell, CostEstimate]]", out: Path) -> str:
         seconds = frame.loc[(frame["measure"] == "seconds") & (frame["checkpoint"] == "last"), "value"]
         ratios.append(seconds.sum() / 3600 / cost.training)
     words = (
-        "Measured: one cell per architecture. Estimated: the others, in proportion to parameters and tokens"
+        "One cell per architecture was measured. The others are estimated, in proportion to parameters and "
+        "tokens"
     )
     if not ratios:
-        return f"{words}; trust it to a factor of two."
+        return f"{words}. Estimates may be wrong by a factor of two."
     ratios.sort()
     return (
         f"{words}.\nThe {plural(len(ratios), 'cell')} finished so far took {median(ratios):.2g} times the "
-        f"estimate to train ({ratios[0]:.2g} to {ratios[-1]:.2g}), by the clock on the wall."
+        f"estimated time to train (wall time; between {ratios[0]:.2g} and {ratios[-1]:.2g} times)."
     )
 
 

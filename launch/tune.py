@@ -52,19 +52,27 @@ def define_flags(values: flags.FlagValues) -> None:
     define = Definer(values)
     define_study(values)
     define_kind_flags(values)
-    words = "PATH=VALUES, what to try: learning_rate=1e-5:1e-2:log (between two bounds; the default), "
-    words += "router.temperature=0.5,1,2 (these), model.NAME=... for the network's options. Repeatable. A "
-    words += "router's option goes to the variants that know it; what a router says can be tuned is tuned "
+    words = "The values to try, PATH=VALUES: learning_rate=1e-5:1e-2:log (between two bounds; the default), "
+    words += "router.temperature=0.5,1,2 (a list), model.NAME=... for the network's options. Repeatable. A "
+    words += (
+        "router's option applies to the variants that have it. Options that a router declares as tunable "
+        "are tuned "
+    )
     words += "anyway, unless --set fixes it."
     define.multi_string("space", [], words)
-    words = "How trials are chosen (KerasTuner's word; it is not the variant gt_modular)."
+    words = "How trials are chosen. The word is KerasTuner's; it does not mean the variant gt_modular."
     define.enum("oracle", "grid", list(ORACLES), words)
-    words = "The most trials of every variant. Default: 10 for random and bayesian, else what they "
+    words = (
+        "The largest number of trials per variant. The default is 10 for random and bayesian, otherwise as "
+        "many as they "
+    )
     define.integer("trials", None, f"{words}need.")
-    define.integer("points", 5, "grid: the number of values of a range.")
-    define_cell_flags(values, "Folder to write to; default runs/tuning. Searches may share one.")
+    define.integer("points", 5, "grid: the number of values in a range.")
+    define_cell_flags(
+        values, "The folder to write to. The default is runs/tuning. Several searches may share a folder."
+    )
     define_engines(values)
-    define.integer("oracle_seed", 1, "The seed of random choices; at least 1.")
+    define.integer("oracle_seed", 1, "The seed of random choices, at least 1.")
     define_settings(values)
 
 
@@ -88,14 +96,19 @@ def searches_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "
     if values.trials is not None:
         check_integer("--trials", values.trials, 1)
     if values.shard is not None and values.oracle not in LISTS:
-        raise ValueError(f"--shard is for {' and '.join(LISTS)}: {values.oracle} runs one trial at a time.")
+        raise ValueError(
+            f"--shard applies to {' and '.join(LISTS)} only, because {values.oracle} runs one trial at a "
+            "time. Leave it out."
+        )
     check_writable(out, "--out")
     from modtf.tuning.axes import axes_given, search_of, space_of
 
     chosen = axes_given(values.space, cells)
     fixed = says_learning_rate(values)
     if fixed and "learning_rate" in chosen:
-        raise ValueError("--space learning_rate and a single one cannot both be given. Leave one out.")
+        raise ValueError(
+            "--space learning_rate and a fixed learning rate cannot both be given. Leave one out."
+        )
     return [search_of(cell, space_of(cell, chosen, fixed), values.oracle, points, seed) for cell in cells]
 
 
@@ -136,7 +149,7 @@ def print_trials(searches: "Sequence[Search]", out: Path, values: flags.FlagValu
     failed = sum(trial.status == "failed" for some in trials for trial in some)
     if failed:
         raise ValueError(
-            f"{failed} trial(s) failed, see error.json in their folders; --retry_failed runs them again."
+            f"{failed} trial(s) failed. Their folders hold error.json; --retry_failed runs them again."
         )
 
 

@@ -76,8 +76,8 @@ def from_counts(sums: ArrayLike, counts: ArrayLike) -> Array:
     if not (counts > 0).all():
         index = first_index(~(counts > 0))
         raise ValueError(
-            f"counts is {counts[index]:g} for rule {show_index(index)}: its row of the matrix is unknown. "
-            "Evaluate more tokens, or leave the rule out of sums and counts."
+            f"counts is {counts[index]:g} for rule {show_index(index)}: its row of the matrix is undefined. "
+            "Evaluate more tokens, or leave out the rule in sums and counts."
         )
     return check_distributions(sums / counts[..., np.newaxis], "sums / counts")
 

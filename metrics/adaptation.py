@@ -80,7 +80,7 @@ def adaptation_from_usage(rule_distributions: ArrayLike, usage: ArrayLike) -> fl
     group="specialisation",
     range=(0.0, 2.0),
     perfect=0.0,
-    description="Distance of sorted module use to sorted rule probabilities, over many of the latter.",
+    description="Mean distance of sorted load from sorted rule probabilities, over many rule distributions.",
     axis_label="Adaptation",
 )
 def adaptation(
@@ -126,12 +126,16 @@ def adaptation(
     if usage is not None:
         usage = check_distributions(usage, "usage [draws, modules]", ndim=2)
         if usage.shape[1] != num_modules:
-            raise ValueError(f"usage has {usage.shape[1]} modules, the activation matrix {num_modules}.")
+            raise ValueError(
+                f"usage has {usage.shape[1]} modules, but the activation matrix has {num_modules}. Give "
+                "both for the same model."
+            )
     if rule_frequencies is not None:
         rule_frequencies = check_distributions(rule_frequencies, "rule_frequencies [draws, rules]", ndim=2)
         if rule_frequencies.shape[1] != num_rules:
             raise ValueError(
-                f"rule_frequencies has {rule_frequencies.shape[1]} rules, the activation matrix {num_rules}."
+                f"rule_frequencies has {rule_frequencies.shape[1]} rules, but the activation matrix has "
+                f"{num_rules}. Give both for the same task."
             )
     if not can_specialise(A):
         return float("nan")

@@ -43,7 +43,7 @@ def check_distributions(values: ArrayLike, name: str, ndim: int | None = None) -
         where = f"row {show_index(index)}" if index else "it"
         raise ValueError(
             f"{name} must hold probabilities on its last axis, but {where} sums to {sums[..., 0][index]:g} "
-            "instead of 1. Divide by the sums if these are counts; transpose if the axes are swapped."
+            "instead of 1. Divide counts by their sums. Transpose the array if its axes are swapped."
         )
     return np.asarray(array / np.where(np.abs(sums - 1.0) <= rounding, 1.0, sums))
 
@@ -70,9 +70,9 @@ def real(values: ArrayLike) -> NDArray[Any]:
     if kind == "O" and any(isinstance(value, str | bytes) for value in array.flat):
         kind = "U"
     if isinstance(values, np.ma.MaskedArray):
-        raise TypeError("these are masked. Leave the masked ones out, or say what they are: values.filled(0)")
+        raise TypeError("some values are masked. Leave them out, or replace them by values.filled(0)")
     if kind in NO_NUMBERS:
-        raise TypeError(f"these are {NO_NUMBERS[kind]}")
+        raise TypeError(f"the values are {NO_NUMBERS[kind]}")
     return array
 
 

@@ -15,7 +15,7 @@ UNUSED = 1e-6
     group="diagnostic",
     range=(0.0, 1.0),
     perfect=0.0,
-    description="Cosine of what two modules serve: 0 no rule in common, 1 the same rules.",
+    description="Cosine similarity of the rules that two modules serve: 0 none in common, 1 the same.",
     axis_label="Expert overlap",
 )
 def expert_overlap(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:

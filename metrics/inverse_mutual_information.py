@@ -13,7 +13,7 @@ from modtf.metrics.registry import register_measure
     group="specialisation",
     range=(0.0, 1.0),
     perfect=0.0,
-    description="Share of the rule's information that the module does not tell: 0 all told, 1 none.",
+    description="Share of the rule's information that the module does not carry: 0 it carries all, 1 none.",
     axis_label="Inverse mutual information",
 )
 def inverse_mutual_information(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:

@@ -45,13 +45,13 @@ class Measure:
         smaller, perfect, function = self.smaller_is_better, self.perfect, self.function
         two = isinstance(self.range, tuple | list) and len(self.range) == 2
         if not two or not all(map(is_number, self.range)):
-            yield f"range {self.range!r} is not two numbers."
+            yield f"range is {self.range!r}; expected two numbers."
         if perfect is not None and not is_number(perfect):
             yield f"perfect={perfect!r}; expected a number or None."
         if not (smaller is None or isinstance(smaller, bool)):
             yield f"smaller_is_better={smaller!r}; expected True, False or None."
         if self.group not in GROUPS:
-            yield f"group {self.group!r} is not in {', '.join(GROUPS)}."
+            yield f"group is {self.group!r}; expected one of {', '.join(GROUPS)}."
         yield from self._faults_of_values()
         if (function is None) != (self.group == "performance"):
             yield (
@@ -65,17 +65,17 @@ class Measure:
         smaller, perfect = self.smaller_is_better, self.perfect
         low, high = self.range
         if not low < high:
-            yield f"range {self.range} is not (low, high) with low < high."
+            yield f"range is {self.range}; expected (low, high) with low < high."
         if self.group != "diagnostic" and (smaller is None or perfect is None):
             yield (
-                f"perfect={perfect} and smaller_is_better={smaller}; in the group {self.group!r} there must "
-                "be a best value. Without one it is a 'diagnostic'."
+                f"perfect={perfect} and smaller_is_better={smaller}, but the group {self.group!r} needs a "
+                "best value. Give both, or use the group 'diagnostic'."
             )
         best = None if smaller is None else low if smaller else high
         if perfect != best and not (self.group == "diagnostic" and perfect is None):
             yield (
-                f"perfect is {perfect}, but with smaller_is_better={smaller} and range {self.range} the best "
-                f"value is {best}."
+                f"perfect is {perfect}; expected {best}, the best value for smaller_is_better={smaller} and "
+                f"range {self.range}."
             )
 
     def _faults_of(self, function: Callable[..., float]) -> Iterator[str]:
@@ -85,7 +85,7 @@ class Measure:
         first, others = next(iter(parameters), None), parameters[1:]
         by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         if first is None or first.name != "A" or first.kind not in by_position:
-            yield f"the first argument of its function is {first}; expected the activation matrix, A."
+            yield f"the first argument of its function is {first}; expected 'A', the activation matrix."
         for other in others:
             if other.name not in ARGUMENTS or other.default is inspect.Parameter.empty:
                 yield (

@@ -134,7 +134,7 @@ def smaller_is_better(name: str) -> bool:
     smaller = MEASURES[name].smaller_is_better
     if smaller is None:
         raise ValueError(
-            f"The measure {name!r} has no better direction: models cannot be ranked by it. Rank by one of "
+            f"The measure {name!r} cannot rank models, because neither direction is better. Rank by one of "
             f"{', '.join(m.name for m in MEASURES.values() if m.smaller_is_better is not None)}."
         )
     return smaller

@@ -13,7 +13,7 @@ from modtf.metrics.registry import register_measure
     range=(0.0, 1.0),
     perfect=1.0,
     smaller_is_better=False,
-    description="Share of each module's most frequent rule in its use: 1 every module serves one rule.",
+    description="Share of the most frequent rule among each module's tokens: 1 every module serves one rule.",
     axis_label="Top-label share",
 )
 def top_label_share(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:

@@ -132,9 +132,9 @@ class ModularModel(RoutedModel):
         """Make Keras's own layers, which draw from global generators and make their weights when called."""
         if self.population.has_axis:
             raise ValueError(
-                f"The architecture {type(self).__name__} has no members axis, received "
-                f"{self.population.describe()}. Build one model per task, or run a modtf.Cell, whose members "
-                "then train one after the other."
+                f"The architecture {type(self).__name__} has no members axis, but received "
+                f"{self.population.describe()}. Build one model per task, or run a modtf.Cell, which trains "
+                "its members one after the other."
             )
         with reproducible(self.tasks[0], self.seeds[0]), _plain_errors():
             self.make_layers(**options)

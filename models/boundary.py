@@ -89,7 +89,7 @@ def _explained(model, inputs, rule):
     for place in model.routers:
         name = at_place("activation", place)
         if name in outputs and len(shape := tuple(outputs[name].shape)) != 3:
-            raise ValueError(f"{made} returned {name} {shape}; expected what self.route gives, [B, N, M].")
+            raise ValueError(f"{made} returned {name} {shape}; expected [B, N, M], as self.route returns.")
     return outputs
 
 

@@ -67,12 +67,12 @@ def build(
         check_choice("variant", variant, dict.fromkeys([*names, *ROUTERS]))
     population.family.check_variant(population.task, variant)
     if not isinstance(router, Mapping | None):
-        raise ValueError(f"router={router!r} is not valid; expected a dict of the router's options.")
+        raise ValueError(f"router={router!r} is not valid; expected a dict with the router's options.")
     router, options = runs.options(router or {}, options)
     check_choice("architecture", architecture, ARCHITECTURES)
     width = check_integer("width", width, 1)
     least = FLOAT * len(population) * least_parameters(architecture, width)
-    mend = "Take a smaller width or fewer members."
+    mend = "Choose a smaller width or fewer members."
     check_fits(f"width={width} with {len(population)} members", {"parameters": least}, mend)
     return ARCHITECTURES[architecture](population, variant, width, router=router, dtype=dtype, **options)
 
@@ -84,7 +84,7 @@ def trains_alone(cell: Cell) -> bool:
     """
     if cell.runs in MODELS and cell.runs in ROUTERS:
         raise ValueError(
-            f"Both a registered model and a router are called {cell.runs!r}. Rename one of them."
+            f"A registered model and a router have the same name, {cell.runs!r}. Rename one of them."
         )
     architecture = cell.architecture or cell.task.family.architecture
     return cell.runs in MODELS or not ARCHITECTURES[architecture].has_members_axis

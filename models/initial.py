@@ -30,7 +30,7 @@ class InitialWeights:
         """Return U(-1/sqrt(fan_in), 1/sqrt(fan_in)) numbers, float32 [P, *shape]."""
         bound = 1.0 / math.sqrt(fan_in)
         size = 4 * len(self.members) * math.prod(shape)
-        check_fits(f"The weight {name!r} of shape {tuple(shape)}", {"it alone": size}, "Take fewer rules.")
+        check_fits(f"The weight {name!r} of shape {tuple(shape)}", {"it alone": size}, "Choose fewer rules.")
         out = np.empty([len(self.members), *shape], np.float32)
         for i, (task, seed) in enumerate(self.members):
             key = random_key(task, seed, "weights", name) % (1 << 64)

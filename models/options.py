@@ -32,7 +32,7 @@ def check_known_options(what: str, options: Mapping[str, Any], known: Mapping[st
     listed = f"its options: {', '.join(known) or 'none'}"
     for name, value in options.items():
         if name not in known:
-            raise ValueError(f"{name}={value!r} is no option of {what}; {listed}.")
+            raise ValueError(f"{name}={value!r} is not an option of {what}; {listed}.")
     for name, default in known.items():
         if default is inspect.Parameter.empty and name not in options:
-            raise ValueError(f"The option {name!r} of {what} has no default and was not given; {listed}.")
+            raise ValueError(f"The option {name!r} of {what} has no default. Give it; {listed}.")

@@ -26,7 +26,7 @@ LONGEST = 300  # characters of a quoted error
 def check_model(name: str, function: Any) -> None:
     """Raise `ValueError` if `function` does not take (task, width, seed), or is named like a router."""
     if name in ROUTERS:
-        raise ValueError(f"The model {name!r} is called as a router is. Choose another name.")
+        raise ValueError(f"The model {name!r} has the name of a router. Choose another name.")
     try:
         inspect.signature(function).bind_partial(*ARGUMENTS)
     except (TypeError, ValueError) as error:

@@ -23,7 +23,8 @@ def check_recurrent_cell(name: str, cell: Any) -> None:
     lacking = [needed for needed in ("num_gates", "num_states", "step") if not hasattr(cell, needed)]
     if lacking:
         raise ValueError(
-            f"The recurrent cell {name!r} lacks {', '.join(lacking)}; see modtf.models.recurrence."
+            f"The recurrent cell {name!r} does not define {', '.join(lacking)}. Define what "
+            "modtf.models.recurrence documents."
         )
 
 
@@ -136,8 +137,8 @@ class SharedState(keras.layers.Layer):
         super().__init__(name="shared_state", dtype=dtype)
         if router.sees_batch:
             raise ValueError(
-                f"The router {type(router).__name__} lets modules choose among all tokens of a batch, of "
-                "which a recurrence has seen only those so far. Take another architecture or variant."
+                f"The router {type(router).__name__} lets modules choose among all tokens of a batch, but a "
+                "recurrence has seen only the tokens so far. Choose another architecture or variant."
             )
         self.cell, self.modules, self.width, self.router = cell, modules, width, router
         self.members, self.gates = len(initial.members), cell.num_gates * width

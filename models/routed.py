@@ -115,8 +115,9 @@ class RoutedModel(keras.Model):
             return []
         if scores.get(place) is None:
             raise ValueError(
-                f"{type(self).__name__}.forward returns (outputs, p), but variant={self.variant!r} puts a "
-                "price on scores: return (outputs, p, scores), p and scores from self.route_with_scores(...)."
+                f"{type(self).__name__}.forward returns (outputs, p), but variant={self.variant!r} has a "
+                "penalty on scores. Return (outputs, p, scores), with p and scores from "
+                "self.route_with_scores(...)."
             )
         return [scores[place]]
 
@@ -133,22 +134,22 @@ def check_on_tokens(router: Router, name: str) -> None:
     sums = p.sum(axis=1)
     if not (p.min() >= -TOLERANCE and np.abs(sums - 1).max() <= TOLERANCE):  # false for NaN, too
         raise ValueError(
-            f"{what} gives p [P, M, T] between {p.min():.4g} and {p.max():.4g}, whose sums over its "
-            f"{router.num_modules} modules lie between {sums.min():.4g} and {sums.max():.4g}; expected at "
-            "least 0 and the sum 1: take a softmax over axis 1, or divide by the sum."
+            f"{what} returns p [P, M, T] between {p.min():.4g} and {p.max():.4g}, whose sums over its "
+            f"{router.num_modules} modules lie between {sums.min():.4g} and {sums.max():.4g}; expected "
+            "values of at least 0 that sum to 1. Apply a softmax over axis 1, or divide by the sum."
         )
     same = np.zeros([router.num_members, 1, TOKENS], bool)
     same[0] = True
     if _changes(router, p, first, other, same):
         raise ValueError(
-            f"{what} mixes members: p of one changes with what another is given. Axis 0 of p [P, M, T] "
-            "counts members, which train side by side as if alone: reduce over axis 1."
+            f"{what} mixes members: p of one member changes with the input of another. Axis 0 of p [P, M, "
+            "T] counts members, which must not influence each other. Reduce over axis 1."
         )
     same[:] = np.arange(TOKENS) == TOKENS // 2
     if not router.sees_batch and _changes(router, p, first, other, same):
         raise ValueError(
             f"{what} mixes the batch: p of a token changes with the other tokens. Reduce over axis 1 of p "
-            "[P, M, T], not 2, or declare sees_batch = True, which a recurrence refuses."
+            "[P, M, T], not 2, or declare sees_batch = True, which recurrent networks do not accept."
         )
 
 

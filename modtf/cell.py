@@ -135,7 +135,9 @@ class Cell:
             )
         except (KeyError, TypeError) as error:
             reason = f"lacks {error}" if isinstance(error, KeyError) else f"is not valid ({error})"
-            raise ValueError(f"The description {reason}; expected what Cell.to_dict() gives.") from error
+            raise ValueError(
+                f"The description {reason}; expected the dict that Cell.to_dict() returns."
+            ) from error
 
     @property
     def hash(self) -> str:
@@ -156,7 +158,9 @@ def _members(value: Any) -> tuple[tuple[int, int], ...]:
     except (TypeError, ValueError):
         good = False
     if not good:
-        raise ValueError(f"members={value!r}: expected at least one (data_seed, seed), each once.")
+        raise ValueError(
+            f"members={value!r} is not valid; expected at least one pair (data_seed, seed), each once."
+        )
     return tuple((check_integer("members", d, 0), check_integer("members", s, 0)) for d, s in members)
 
 

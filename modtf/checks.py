@@ -46,7 +46,7 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None) -> i
 def check_number(name: str, value: Any, low: float, high: float) -> float:
     """Return `value` as a plain `float`. Raise `ValueError` unless low <= value <= high (NaN is not)."""
     if not is_number(value) or not low <= float(value) <= high:
-        raise ValueError(f"{name}={value!r} is not valid; expected a number from {low:g} to {high:g}.")
+        raise ValueError(f"{name}={value!r} is not valid; expected a number between {low:g} and {high:g}.")
     return float(value)
 
 
@@ -60,7 +60,7 @@ def check_path(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is a path; it need not exist."""
     try:
         if not isinstance(value, str | os.PathLike):
-            raise TypeError("it is neither text nor a path")
+            raise TypeError("it is not a path")
         os.lstat(value)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return  # it may be created later
@@ -73,8 +73,8 @@ def check_name(kind: str, value: Any) -> None:
     """Raise `ValueError` unless `value` can be used on a command line and in a file name."""
     if not isinstance(value, str) or not NAME.fullmatch(value):
         raise ValueError(
-            f"{value!r} cannot name {kind}; expected lower-case letters, digits and underscores, a letter "
-            "first."
+            f"{value!r} is not a valid name of {kind}; expected lower-case letters, digits and underscores, "
+            "beginning with a letter."
         )
 
 
@@ -117,11 +117,11 @@ def check_options(name: str, value: Any) -> dict[str, Any]:
     tuples. Raise `ValueError` unless it maps names to such values."""
     try:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-            raise TypeError("it is no dict of names")
+            raise TypeError("it is not a dict with names as keys")
         json.dumps(dict(value), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(
-            f"{name}={value!r} is not valid; expected a dict of names with numbers or texts ({error})."
+            f"{name}={value!r} is not valid; expected a dict of numbers or texts by name ({error})."
         ) from error
     return {key: _as_tuples(one) for key, one in value.items()}
 

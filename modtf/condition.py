@@ -57,7 +57,7 @@ class Condition:
         if self.options is not None and not (
             isinstance(self.options, Mapping) and all(isinstance(name, str) for name in self.options)
         ):
-            raise ValueError(f"options={self.options!r} is not valid; expected values by name.")
+            raise ValueError(f"options={self.options!r} is not valid; expected a dict of values by name.")
         for kind, name in (("a group of conditions", self.group), ("an option", self.of_option)):
             if name is not None:
                 check_name(kind, name)

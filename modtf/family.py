@@ -205,7 +205,7 @@ def _check_kinds(name: str, family: Family) -> None:
         )
     variants = [variant.name for variant in family.variants]
     if len(set(variants)) < len(variants):
-        raise ValueError(f"The family {name!r} has variants of the same name: {', '.join(variants)}.")
+        raise ValueError(f"The family {name!r} has two variants of the same name: {', '.join(variants)}.")
     check_choice(f"The family {name!r}: reference", family.reference, variants)
     check_choice(f"The family {name!r}: oracle", family.oracle, [*variants, None])
     check_choice(f"The family {name!r}: checkpoint", family.checkpoint, ("tail", "last", "best"))
@@ -225,7 +225,9 @@ def check_family(name: str, family: Any) -> None:
         and not (method == "token_width" and type(family).token_shape is not Family.token_shape)
     ]
     if lacking:
-        raise ValueError(f"The family {name!r} lacks {', '.join(lacking)}; see modtf.Family.")
+        raise ValueError(
+            f"The family {name!r} does not define {', '.join(lacking)}. Define what modtf.Family documents."
+        )
     _check_kinds(name, family)
     _check_conditions(name, family)
 
@@ -236,12 +238,12 @@ def _check_conditions(name: str, family: Family) -> None:
     names = (*family.condition_names, *family.groups, *more)
     if names[0] != IID or family.headline not in names:
         raise ValueError(
-            f"The conditions of the family {name!r} must begin with {IID!r} and hold its headline "
-            f"{family.headline!r}, received {', '.join(names)}."
+            f"The conditions of the family {name!r} must begin with {IID!r} and contain its headline "
+            f"{family.headline!r}; received {', '.join(names)}."
         )
     groups = dict.fromkeys(condition.group for condition in family.conditions if condition.group)
     if set(groups) != set(family.groups) or len(set(names)) < len(names):
         raise ValueError(
-            f"The family {name!r} has groups={family.groups!r}; expected the groups of its conditions, "
-            f"{', '.join(groups) or 'none'}, in order, and names that differ from theirs."
+            f"The family {name!r} has groups={family.groups!r}; expected the groups of its conditions in "
+            f"order, {', '.join(groups) or 'none'}, with names that differ from the conditions' names."
         )

@@ -102,7 +102,7 @@ def check_file_writable(path: str | Path, name: str) -> Path:
     """Return `path`. Raise `ValueError` if a file cannot be written there; see `check_writable`."""
     check_path(name, path)
     if Path(path).is_dir():
-        raise ValueError(f"{name}={path} is a folder; give the name of a file.")
+        raise ValueError(f"{name}={path} is a folder; expected a file's name.")
     _check_open(Path(path).absolute().parent, f"{name}={path}")
     return Path(path)
 
@@ -116,8 +116,8 @@ def _check_open(folder: Path, what: str) -> None:
         if error.errno in FULL:
             raise
         raise ValueError(
-            f"{what} cannot be written: {existing} is not a folder open for writing ({error.strerror}). "
-            "Choose another place."
+            f"{what} cannot be written: {existing} is not a folder that can be written to "
+            f"({error.strerror}). Choose another folder."
         ) from error
 
 
@@ -181,6 +181,6 @@ def check_ratio(path: str | Path, entries: Sequence[zipfile.ZipInfo]) -> None:
     packed, size = (sum(getattr(e, name) for e in entries) for name in ("compress_size", "file_size"))
     if size > max(LARGE, RATIO * packed):
         raise ValueError(
-            f"{path} would unpack from {packed:,} to {size:,} bytes: more than {LARGE >> 20} MiB, and more "
-            f"than {RATIO} times as many. Unpack it yourself if that is right."
+            f"{path} would unpack from {packed:,} to {size:,} bytes, which is more than {LARGE >> 20} MiB "
+            f"and more than {RATIO} times its size. If that is right, unpack it yourself."
         )

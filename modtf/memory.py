@@ -36,8 +36,8 @@ def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
         largest = sorted(parts.items(), key=lambda part: -part[1])
         shown = ", ".join(f"{name} {_text(size)}" for name, size in largest if size * 100 > needed)
         raise ValueError(
-            f"{what} cannot fit: it needs at least {_text(needed)} of memory ({shown}), and there are "
-            f"{_text(available)}. {mend}"
+            f"{what} cannot fit: it needs at least {_text(needed)} of memory ({shown}), but only "
+            f"{_text(available)} are available. {mend}"
         )
 
 
@@ -76,7 +76,7 @@ def check_batches(population: Population, batch_size: int, num_tokens: int) -> N
     what = f"batch_size={batch_size} with {len(population)} members of {population.task.name}"
     what += f" and {num_tokens} tokens" if population.family.is_sequence else ""
     rules = 2 * FLOAT * len(population) * population.task.num_rules  # a rule has at least two numbers
-    mend = "Take smaller batches, shorter sequences, fewer rules or fewer members."
+    mend = "Choose smaller batches, shorter sequences, fewer rules or fewer members."
     check_fits(what, {"one batch": size, f"{population.task.num_rules:,} rules": rules}, mend)
 
 

@@ -41,8 +41,8 @@ class Place:
         check_integer(f"The place {self.name!r}: num_rules", self.num_rules, 1)
         if self.rule_names is not None and len(self.rule_names) != self.num_rules:
             raise ValueError(
-                f"The place {self.name!r} has num_rules={self.num_rules} and {len(self.rule_names)} names of "
-                "rules; expected as many."
+                f"The place {self.name!r} has num_rules={self.num_rules} and {len(self.rule_names)} "
+                "rule_names; expected as many names as rules."
             )
 
     def rows(self, num_rules: int) -> tuple[int, ...]:
@@ -53,8 +53,8 @@ class Place:
         rows = tuple(-1 if row is None else int(row) for row in each)
         if max(rows) >= self.num_rules or min(rows) < -1 or set(by_rule) - set(range(num_rules)):
             raise ValueError(
-                f"The place {self.name!r} has rules={self.rules!r}; expected for each of {num_rules} rules a "
-                f"row below num_rules={self.num_rules}, or None."
+                f"The place {self.name!r} has rules={self.rules!r}; expected for each of {num_rules} rules "
+                f"None or a row number below num_rules={self.num_rules}."
             )
         return rows
 

@@ -43,7 +43,7 @@ class Option:
         try:
             self.check(self.default)
         except ValueError as error:
-            raise ValueError(f"{what} a default that it does not allow: {error}") from error
+            raise ValueError(f"{what} a default that is not valid: {error}") from error
 
     def check(self, value: Any) -> Any:
         """Return the value. Raise `ValueError` unless it is allowed."""

@@ -33,15 +33,18 @@ def load_plugin(location: str | Path) -> str:
         return text
     path = Path(text).resolve()
     if not path.is_file():
-        raise PluginError(f"The plug-in {text!r} is no file. Give a file ending in .py, or a module's name.")
+        raise PluginError(
+            f"The plug-in {text!r} does not exist as a file. Give a file that ends in .py, or the name of a "
+            "module."
+        )
     name = path.stem
     if name in sys.modules:
         file = getattr(sys.modules[name], "__file__", None)
         if file == str(path):
             return str(path)
         raise PluginError(
-            f"The plug-in {text!r} would be the module {name!r}, which is there already, from {file}. "
-            "Rename the file."
+            f"The plug-in {text!r} would become the module {name!r}, which exists already ({file}). Rename "
+            "the file."
         )
     spec = util.spec_from_file_location(name, path)
     assert spec is not None

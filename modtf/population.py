@@ -50,7 +50,10 @@ class Population:
             return cls.of(list(task.tasks) if task.has_axis else task.task, seed)
         if isinstance(task, Task):
             if isinstance(seed, Iterable):
-                raise ValueError(f"One task was given with seed={seed!r}; give one seed, or lists of both.")
+                raise ValueError(
+                    f"seed={seed!r} is not valid for one task; expected one seed. Or give lists of tasks "
+                    "and seeds."
+                )
             return cls((task,), (check_integer("seed", 0 if seed is None else seed, 0),), False)
         return cls._of_list(task, seed)
 
@@ -64,17 +67,18 @@ class Population:
             seed = [0] * len(tasks)
         if not isinstance(seed, Iterable):
             raise ValueError(
-                f"A population of {len(tasks)} tasks needs a list of as many seeds, received {seed!r}."
+                f"seed={seed!r} is not valid; expected a list of {len(tasks)} seeds, one per task."
             )
         seeds = tuple(check_integer("seed", s, 0) for s in seed)
         if not tasks or len(tasks) != len(seeds):
             raise ValueError(
-                f"A population needs as many tasks as seeds, at least one: {len(tasks)} and {len(seeds)}."
+                f"The numbers of tasks and seeds are {len(tasks)} and {len(seeds)}; expected the same "
+                "number, at least one."
             )
         shapes = {t.shape_key for t in tasks}
         if len(shapes) > 1:
             raise ValueError(
-                "The members of a population may differ in data_seed alone, received the shapes "
+                "The members of a population may differ in data_seed only; received the shapes "
                 f"{', '.join(sorted(t.name for t in shapes))}. Build one population per shape."
             )
         return cls(tasks, seeds, True)

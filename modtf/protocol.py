@@ -75,7 +75,7 @@ class Training:
             object.__setattr__(self, name, check_number(name, getattr(self, name), 0.0, high))
         if self.momentum and self.optimizer != "sgd":
             raise ValueError(
-                f"momentum={self.momentum!r} has no meaning for optimizer={self.optimizer!r}; leave it out."
+                f"momentum={self.momentum!r} has no meaning for optimizer={self.optimizer!r}. Leave it out."
             )
 
     @property

@@ -64,7 +64,7 @@ class Registry(Mapping[str, T], Generic[T]):
             taken = self._origins[name]
         if taken is not None and origin not in (taken, f"{taken}:{origin.partition(':')[2]}"):
             raise ValueError(
-                f"The {self.kind} {name!r}, registered by {origin}, is there already, from {taken}. "
+                f"The {self.kind} {name!r}, registered by {origin}, exists already, registered by {taken}. "
                 "Choose another name."
             )
         if self._check is not None:

@@ -89,12 +89,12 @@ def parse_axis(text: str) -> Axis:
     high, colon, scale = rest.partition(":")
     bounds = [parse_value(bound) for bound in (low, high)]
     if not all(map(_is_number, bounds)) or (colon and scale != "log"):
-        raise ValueError(f"{text!r} says nothing to try; expected {EXAMPLES}.")
+        raise ValueError(f"{text!r} holds no values to try; expected {EXAMPLES}.")
     axis = Range(bounds[0], bounds[1], bool(colon))
     if not axis.low < axis.high:
-        raise ValueError(f"{text!r}: the first number must be below the second.")
+        raise ValueError(f"{text!r} is not valid; expected a first number below the second.")
     if axis.log and axis.low <= 0:
-        raise ValueError(f"{text!r}: a logarithmic scale needs numbers above 0.")
+        raise ValueError(f"{text!r} is not valid; a logarithmic scale needs numbers above 0.")
     return axis
 
 
@@ -102,7 +102,7 @@ def parse_named(text: str) -> tuple[str, Axis]:
     """Parse NAME=VALUES, see `parse_axis`. Raise `ValueError` for other text."""
     name, equals, values = str(text).partition("=")
     if not (name and equals):
-        raise ValueError(f"{text!r}: expected NAME=VALUES, with values such as {EXAMPLES}.")
+        raise ValueError(f"{text!r} is not valid; expected NAME=VALUES, with values such as {EXAMPLES}.")
     return name, parse_axis(values)
 
 
@@ -121,10 +121,10 @@ def _choice(text: str) -> Values:
     kinds = {type(value) for value in values}
     if "" in values or len(kinds) > 1 or not kinds <= {int, float, str, bool}:
         raise ValueError(
-            f"{text!r} says nothing to try; expected {EXAMPLES}: values of one kind, commas between."
+            f"{text!r} holds no values to try; expected {EXAMPLES}: values of one type, separated by commas."
         )
     if len(set(values)) < len(values):
-        raise ValueError(f"{text!r} gives a value twice.")
+        raise ValueError(f"{text!r} holds a value twice. Leave one out.")
     return Values(tuple(values))
 
 

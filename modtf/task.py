@@ -62,7 +62,7 @@ class Task:
             num_rules = fixed or 2
         if fixed is not None and num_rules != fixed:
             raise ValueError(
-                f"num_rules={num_rules!r}, but the tasks of arch={arch!r} have {fixed}. Leave it out."
+                f"num_rules={num_rules!r} is not valid; expected {fixed} for arch={arch!r}. Leave it out."
             )
         seed = check_integer("data_seed", data_seed, 0, 2**32 - 1)  # the range of NumPy's RandomState
         numbers = check_integer("num_rules", num_rules, 2), seed

@@ -57,8 +57,8 @@ class Variant:
         for name in asked:
             if name in fixed:
                 raise ValueError(
-                    f"{name}={asked[name]!r}: the variant {self.name!r} has {name}={fixed[name]!r}, always. "
-                    "Leave it out."
+                    f"{name}={asked[name]!r}: the variant {self.name!r} fixes {name}={fixed[name]!r}. Leave "
+                    "it out."
                 )
         of_router = {n.removeprefix(ROUTER): v for n, v in fixed.items() if n.startswith(ROUTER)}
         of_model = {n: v for n, v in fixed.items() if not n.startswith(ROUTER)}

@@ -53,7 +53,7 @@ def test_the_report_draws_and_judges_what_it_registers(straight, tmp_path):
         REPORT, f"--plugin={PLUGIN}", f"--results={straight[0]}", f"--out={tmp_path}", "--claims"
     )
     assert "who is taught first answers better" in printed
-    assert "No cell missing" in printed
+    assert "All requested cells are present" in printed
     assert (tmp_path / "figures" / "loudness.png").read_bytes().startswith(b"\x89PNG")
     drawn = pd.read_csv(tmp_path / "tables" / "loudness.csv")
     assert len(set(drawn["variant"])) == 2

@@ -88,7 +88,9 @@ def test_another_model_of_that_name_is_no_row_of_this_table(finished, refused, t
     changed = tmp_path / PLUGIN.name
     changed.write_text(PLUGIN.read_text().replace("4 * width", "3 * width"))
     said = refused([f"--out={out}"], changed)
-    assert "holds results of a model 'my_model' whose file has changed since. Register the new one" in said
+    assert (
+        "holds results of the model 'my_model', whose file has changed since. Register the new model" in said
+    )
 
 
 def test_comments_do_not_change_a_model(finished, refused, tmp_path, capsys):
@@ -104,7 +106,7 @@ def test_comments_do_not_change_a_model(finished, refused, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model=mine"], "--model='mine' is not known; registered: my_model, my_baseline. A file that"),
+        (["--model=mine"], "--model='mine' is not known; registered: my_model, my_baseline. Register it"),
         (["--model=my_baseline"], "--set model.experts is not known. The options of the architecture 'mlp' "
                                   "and 'my_baseline': none"),
         (["--variant=", "--model="], "--variant is empty"),

@@ -87,7 +87,7 @@ def results(out):
 def test_the_table_shows_all_of_it(straight):
     _, printed = straight
     assert printed.startswith("my_family_tent_regression_r3_e4: 2 variants x 2 members")
-    assert "router.strength is an option of my_router alone." in printed
+    assert "router.strength applies to my_router only." in printed
     assert "my measure" in printed
     assert "out: inputs x 3" in printed
     rows = [line.split()[0] for line in printed.splitlines() if " ±" in line and "interval" not in line]
@@ -143,9 +143,12 @@ BAD = {
     "raises": ("import modtf\n\nfast = 1 / 0\n", "failed in line 3: ZeroDivisionError: division by zero"),
     "clashes": (
         ROUTER.format(name="modular", body="def call(self, rule=None, rule_features=None, scores=None): ..."),
-        "The variant 'modular', registered by clashes:Mine, is there already",
+        "The variant 'modular', registered by clashes:Mine, exists already",
     ),
-    "lacks": (ROUTER.format(name="mine", body="needs_scores = True"), "The router 'mine' lacks call("),
+    "lacks": (
+        ROUTER.format(name="mine", body="needs_scores = True"),
+        "The router 'mine' does not define call(",
+    ),
 }
 
 

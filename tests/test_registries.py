@@ -25,9 +25,9 @@ CLAIM = {"text": "it holds", "figure": "ranking", "statistic": "share"}
 #: registry, decorator of the public surface, why 42 is not what the registry holds
 REGISTRIES = [
     (ARCHITECTURES, modtf.register_architecture, "must be a subclass of modtf.models.ModularModel, received"),
-    (CELLS, CELLS.register, "lacks num_gates, num_states, step"),
+    (CELLS, CELLS.register, "does not define num_gates, num_states, step"),
     (CLAIMS, partial(modtf.register_claim, **CLAIM), "must be a function under @register_claim, received"),
-    (ENGINES, ENGINES.register, r"lacks run\(cells, work\)"),
+    (ENGINES, ENGINES.register, r"does not define run\(cells, work\)"),
     (FAMILIES, modtf.register_family, "must be a subclass of modtf.Family, received 42"),
     (FIGURES, modtf.register_figure, r"must be a function draw\(study, choice\)"),
     (FORMATS, FORMATS.register, ""),
@@ -41,13 +41,17 @@ REGISTRIES = [
 @pytest.mark.parametrize(("registry", "register", "reason"), REGISTRIES, ids=lambda r: getattr(r, "kind", ""))
 def test_a_registry(registry, register, reason):
     with forgotten(registry):
-        with pytest.raises(ValueError, match=f"'Two words' cannot name an? {registry.kind}; expected lower"):
+        with pytest.raises(
+            ValueError, match=f"'Two words' is not a valid name of an? {registry.kind}; expected lower"
+        ):
             register("Two words")
         if reason:
             with pytest.raises(ValueError, match=f"'new_thing'.* {reason}"):
                 register("new_thing")(42)
         assert "new_thing" not in registry
         for name in registry:
-            clash = rf"The {registry.kind} '{name}', registered by other:Thing, is there already, from .*"
+            clash = (
+                rf"The {registry.kind} '{name}', registered by other:Thing, exists already, registered by .*"
+            )
             with pytest.raises(ValueError, match=clash):
                 registry.add(name, registry[name], "other:Thing")

@@ -90,7 +90,8 @@ class RuleData(ABC):
         drawn = [self.parameters(task) for task in tasks]
         if not isinstance(drawn[0], Mapping):
             raise ValueError(
-                f"{type(self).__name__}.parameters(task) returned {drawn[0]!r}, expected arrays by name."
+                f"{type(self).__name__}.parameters(task) returned {drawn[0]!r}; expected a dict of arrays "
+                "by name."
             )
         drawn = [{**own, **variations.parameters(task)} for own, task in zip(drawn, tasks, strict=True)]
         self.stacked = {name: np.stack([d[name] for d in drawn]) for name in drawn[0]}
@@ -222,7 +223,9 @@ def data_class(family: Family) -> type[RuleData]:
     if all(getattr(data, name) is getattr(RuleData, name) for name in ("outputs", "examples")):
         lacking.append("outputs")
     if lacking:
-        raise ValueError(f"{whose}, {data.__name__}, lack {', '.join(lacking)}; see RuleData.")
+        raise ValueError(
+            f"{whose}, {data.__name__}, do not define {', '.join(lacking)}. Define what RuleData documents."
+        )
     return data
 
 
@@ -230,4 +233,4 @@ def check_shape(maker: str, made: Any, expected: Sequence[int]) -> None:
     """Raise `ValueError` if a method of a family's data returns another shape than the family declares."""
     shape = tuple(made.shape)
     if len(shape) != len(expected) or any(n not in (None, m) for n, m in zip(shape, expected, strict=True)):
-        raise ValueError(f"{maker} made the shape {shape}, expected {tuple(expected)}.")
+        raise ValueError(f"{maker} returned the shape {shape}; expected {tuple(expected)}.")

@@ -79,8 +79,8 @@ def find_combinations(question: str, rounds: int, data_seed: int) -> tuple[np.nd
         if all(answers(question, tuples).any(axis=(2, 3)).all() for tuples in combinations):
             return combinations
     raise ValueError(
-        f"question={question!r}, rounds={rounds}, data_seed={data_seed}: the combinations drawn leave "
-        "a question without a yes or a no. Take more rounds or another data_seed."
+        f"question={question!r}, rounds={rounds}, data_seed={data_seed}: some question has only the answer "
+        "yes, or only no, among the combinations drawn. Choose more rounds or another data_seed."
     )
 
 

@@ -22,7 +22,7 @@ from modtf.families.orders import CORRUPTIONS, LONGEST, name_of, padded
 from modtf.task import Task
 
 FAMILY = "corruptions"
-RULE = "The corruptions in their order, as one number: modtf.families.orders.order_of says which."
+RULE = "The corruptions in their order, as one number; modtf.families.orders.order_of translates it."
 #: data set -> the names of its classes
 CLASSES = {
     "digits": "0123456789",
@@ -80,8 +80,8 @@ def find_config(name: str) -> CorruptionsConfig:
     except ValueError as error:
         reason = str(error)
     raise ValueError(
-        f"{name!r} is no configuration of modarch_corruptions ({reason}). Expected "
-        f"{', '.join(DATASETS)}; behind it _contrast0.2 or _lowest, and _taskSEED where you like."
+        f"{name!r} is not a configuration of modarch_corruptions ({reason}). Expected "
+        f"{', '.join(DATASETS)}, optionally followed by _contrast0.2 or _lowest, and by _taskSEED."
     )
 
 
@@ -151,8 +151,9 @@ class Builder(ImageBuilder):
             parts = AbstractSplit.from_spec(split).to_absolute(self._infos)
         except ValueError as error:
             raise ValueError(
-                f"split={split!r} is not valid ({str(error)[:60]} ...). Expected train, validation, test, or "
-                "corruptions in their order, such as co_gb_im; id for none; and slices of all but train."
+                f"split={split!r} is not valid ({str(error)[:60]} ...). Expected train, validation, test, "
+                "id (no corruption), or corruptions in their order, such as co_gb_im. All but train may be "
+                "sliced."
             ) from None
         whole = self._made(parts[0])
         for part in parts[1:]:

@@ -123,9 +123,9 @@ def find_config(name: str) -> RulesConfig:
     close = difflib.get_close_matches(name, CONFIGS, n=3) or [next(iter(CONFIGS))]
     kinds = dict.fromkeys(config.task.kind for config in CONFIGS.values())
     raise ValueError(
-        f"{name!r} is no configuration of modarch_rules. Expected the name of a task, such as "
-        f"{', '.join(close)}: KIND_rRULES_taskSEED, a kind of {', '.join(kinds)} or one with other options, "
-        "at least 2 rules and a seed from 0."
+        f"{name!r} is not a configuration of modarch_rules. Expected the name of a task, such as "
+        f"{', '.join(close)}. The form is KIND_rRULES_taskSEED: a kind of {', '.join(kinds)} or one with "
+        "other options, at least 2 rules, and a seed of at least 0."
     )
 
 

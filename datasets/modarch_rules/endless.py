@@ -22,9 +22,9 @@ def is_train(split: Any) -> bool:
     if split in (TRAIN, ReadInstruction(TRAIN)):
         return True
     raise ValueError(
-        f"split={str(split)!r} asks for a part of 'train' or joins it with another split, but 'train' is an "
-        "endless stream: it has no size to slice and no end to append to. Take as many examples as you need "
-        "with tfds.load(..., split='train').take(n), or slice the finite splits 'validation' and 'test'."
+        f"split={str(split)!r} asks for a part of 'train', or joins it with another split. But 'train' is "
+        "an endless stream, which cannot be sliced or extended. Take as many examples as you need with "
+        "tfds.load(..., split='train').take(n), or slice the finite splits 'validation' and 'test'."
     )
 
 
@@ -74,8 +74,8 @@ def read_as(dataset: tf.data.Dataset, decoders: Any, read_config: tfds.ReadConfi
     for name, value in (("decoders", decoders), ("read_config.add_tfds_id", read_config.add_tfds_id)):
         if value:
             raise ValueError(
-                f"{name} concerns examples read from files, but this split is generated while it is read. "
-                "Leave it out, or name a split that is prepared."
+                f"{name} applies to examples that are read from files, but this split is generated on the "
+                "fly. Leave it out, or choose a prepared split."
             )
     context = read_config.input_context
     if context is not None and context.num_input_pipelines > 1:

@@ -135,7 +135,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     def __init__(self, *, task: Task | None = None, config: str | RulesConfig | None = None, **kwargs: Any):
         if task is not None:
             if config is not None:
-                raise ValueError(f"Give task or config, not both: received {task!r} and config={config!r}.")
+                raise ValueError(f"task={task!r} and config={config!r} cannot both be given. Leave one out.")
             config = self.config_class(task=task)
         super().__init__(config=config, **kwargs)
 
@@ -146,8 +146,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             return self.find_config(builder_config)
         if not isinstance(builder_config, self.config_class):
             raise ValueError(
-                f"config={builder_config!r} is not known; expected a name or a {self.config_class.__name__}. "
-                "A modtf.Task is given as builder_kwargs={'task': task}."
+                f"config={builder_config!r} is not known; expected a name or a "
+                f"{self.config_class.__name__}. Give a modtf.Task as builder_kwargs={{'task': task}}."
             )
         return builder_config
 
@@ -183,7 +183,10 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             task, most = self.builder_config.task, config.max_examples_per_split
             needed = sum(split_bytes(task, split, most) for split in self.builder_config.splits.values())
             if not utils.has_sufficient_disk_space(needed, directory=self.data_dir_root):
-                raise OSError(f"{self.info.full_name} needs {utils.Size(needed)} in {self.data_dir_root}.")
+                raise OSError(
+                    f"{self.info.full_name} needs {utils.Size(needed)} of disk space in "
+                    f"{self.data_dir_root}. Free some space, or choose another data_dir."
+                )
             with exclusive(self.data_dir):
                 super().download_and_prepare(**kwargs)
         self._read_info_of_others()

@@ -58,8 +58,9 @@ def find_config(name: str) -> VQAConfig:
     if values.get("question") not in CHOICES["question"] or rounds not in CHOICES["rounds"]:
         questions, numbers = (", ".join(map(str, CHOICES[option])) for option in ("question", "rounds"))
         raise ValueError(
-            f"{name!r} is no configuration of modarch_vqa. Expected QUESTION_rROUNDS, like comparison_r2, a "
-            f"question of {questions}; rounds of {numbers}; behind them _mnist and _taskSEED where you like."
+            f"{name!r} is not a configuration of modarch_vqa. Expected QUESTION_rROUNDS, for example "
+            f"comparison_r2, with a question of {questions} and rounds of {numbers}, optionally followed by "
+            "_mnist and _taskSEED."
         )
     return VQAConfig(task=Task(FAMILY, data_seed=seed, rounds=rounds, **values))
 

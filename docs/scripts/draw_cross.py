@@ -30,7 +30,7 @@ DOCS = Path(__file__).parents[1]
 CROSSED = DOCS / "study" / "misrouting_crossed.csv"
 RIGHT: Dose = ("spread", 0.0, False)
 TENTH: Dose = ("spread", 0.1, True)
-RULES, WRONG = "by the rules", "a tenth wrong"
+RULES, WRONG = "perfect routing", "a tenth misrouted"
 
 
 def read() -> modtf.Study:
@@ -101,7 +101,9 @@ def cross_table(table: pd.DataFrame) -> str:
     kinds = list(dict.fromkeys(table["kind"]))
     rows = [[kind, where, *wide.loc[(kind, where), ways]] for kind in kinds for where in (IN, OUT)]
     return markdown_table(
-        ["kind", "", *(f"trained {way.replace('/ ', '/ asked ')}" for way in ways)], rows, left=2
+        ["task type", "", *(f"trained with {way.replace('/ ', '/ evaluated with ')}" for way in ways)],
+        rows,
+        left=2,
     )
 
 
@@ -109,12 +111,15 @@ def draw_cross(table: pd.DataFrame) -> Picture:
     """Return the picture of the cross, in distribution."""
     table = table[table["distribution"] == IN]
     table = table.assign(
-        variant=pd.Categorical("asked " + table["asked"], [f"asked {RULES}", f"asked {WRONG}"])
+        variant=pd.Categorical(
+            "evaluated with " + table["asked"], [f"evaluated with {RULES}", f"evaluated with {WRONG}"]
+        )
     )
     return panels(
-        _mark, table, "misrouting_cross", "Modules pay for the routing they were trained with and asked with",
-        "Loss or error in distribution as a multiple of perfect routing's, geometric mean of ten tasks with "
-        "its 95% interval. A tenth wrong: for each token, with this probability, a module of another rule.",
+        _mark, table, "misrouting_cross", "The cost of misrouting in training and in evaluation",
+        "Loss or error in distribution as a multiple of that with perfect routing in both: geometric mean "
+        "over ten tasks with its 95% CI. A tenth misrouted: each token goes to a module of another rule with "
+        "probability 0.1.",
         column="kind", size=(3.6, 2.6),
     )  # fmt: skip
 
@@ -129,7 +134,7 @@ def _mark(axes: Axes, data: pd.DataFrame, known: Mapping[str, Look]) -> None:
         for at, row in zip(x, part.itertuples(), strict=True):
             axes.annotate(f"{row.mean:.2g}", (at, row.mean), (7, -3), textcoords="offset points", size=8)
     axes.set(yscale="log", ylim=(0.8, 60), xlim=(-0.4, 1.5), xticks=list(places.values()))
-    axes.set_xticklabels([f"trained {name}" for name in places])
+    axes.set_xticklabels([f"trained with\n{name}" for name in places])
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
 

@@ -49,7 +49,7 @@ def draw(path: Path) -> None:
     axes.axhline(0, color="#999999", lw=0.8)
     axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     axes.set(xlabel="documents of eight labels", ylabel="adjusted mutual information")
-    axes.set_title(f"{ROUTERS} routers that know nothing of labels", loc="left", size=10)
+    axes.set_title(f"{ROUTERS} routers without information about labels", loc="left", size=10)
     axes.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=110, metadata={"Software": None})
 

@@ -48,9 +48,9 @@ def knowing_the_rule(studies: Studies) -> str:
     return f"""\
 ## 1. Knowing the rule helps
 
-Modules that are told which rule applies have {ratios[MLP]} times the loss of learned routing in the MLP, and {ratios[RNN]}
-times in the RNN. These are ratios on the same tasks with 95% CIs: R = {NUM_RULES}, regression, in distribution, {models[0]}
-and {models[1]}.
+Modules that are told which rule applies have {_ci(ratios[MLP], " times the loss of learned routing")} in
+the MLP, and {_ci(ratios[RNN], " times")} in the RNN. The ratios are paired over tasks: R = {NUM_RULES}, regression, in
+distribution, {models[0]} and {models[1]}.
 
 *Caveat*: one width, and one constant learning rate for both variants. Evidence: [a small study](study.md).
 """
@@ -68,9 +68,9 @@ def networks_seldom_find_the_rules(studies: Studies) -> str:
     return f"""\
 ## 2. Networks seldom find the rules
 
-The alignment of `modular` is {found[MLP, "modular"]} in the MLP and {found[RNN, "modular"]} in the RNN, where 0 is one
-module per rule and random routing has {1 - 1 / NUM_RULES:.3f}. A router that sees the rule alone, `modular_op`, has
-{found[MLP, "modular_op"]} in the MLP and {found[RNN, "modular_op"]} in the RNN (95% CIs; {models[0]} and {models[1]}).
+The alignment of `modular` is {_ci(found[MLP, "modular"])} in the MLP and {_ci(found[RNN, "modular"])}
+in the RNN. An alignment of 0 is one module per rule, and random routing has {1 - 1 / NUM_RULES:.3f}. A router that sees only the rule, `modular_op`,
+has {_ci(found[MLP, "modular_op"])} in the MLP and {_ci(found[RNN, "modular_op"])} in the RNN ({models[0]} and {models[1]}).
 
 ![Activation matrices of three variants](images/activation.png)
 
@@ -85,9 +85,9 @@ def sampling_costs_weighting_forgives(studies: Studies) -> str:
     return f"""\
 ## 3. A mixture forgives, a wrong choice does not
 
-With half of every token's weight on wrong modules, an MLP has {half} times the loss of perfect routing. With a tenth of
-its tokens sent to a wrong module, it has {tenth} times. Both are ratios with 95% CIs under fixed routing: regression, in
-distribution, {_models(part)}.
+With half of every token's weight on wrong modules, an MLP has {_ci(half, " times the loss of perfect routing")}.
+With a tenth of its tokens sent to a wrong module, it has {_ci(tenth, " times")}. Routing is fixed:
+regression, in distribution, {_models(part)}.
 
 *Caveat*: the multiples depend on the learning rate, here constant at 3e-4. Evidence: [what misrouting costs](misrouting.md).
 """
@@ -99,16 +99,18 @@ def training_against_asking(studies: Studies) -> str:
 
     def ratio(trained: str, asked: str) -> str:
         row = table.loc[(MLP, IN, trained, asked)]
-        return f"{row['mean']:.1f} ({row.low:.1f} to {row.high:.1f})"
+        return _ci(
+            f"{row['mean']:.1f} ({row.low:.1f} to {row.high:.1f})", " times the loss of perfect routing"
+        )
 
     return f"""\
-## 4. Wrong routing costs more when asked than when trained
+## 4. Misrouting costs more in evaluation than in training
 
-MLP modules trained with a tenth of their tokens misrouted, and then asked by the rules, have {ratio(WRONG, RULES)} times the
-loss of perfect routing. Modules trained by the rules, and then asked with a tenth misrouted, have {ratio(RULES, WRONG)} times.
-95% CIs over ten tasks; regression, in distribution.
+MLP modules trained with a tenth of their tokens misrouted, and evaluated under perfect routing, have {ratio(WRONG, RULES)}.
+Modules trained under perfect routing, and evaluated with a tenth misrouted, have
+{ratio(RULES, WRONG)}. Ten tasks; regression, in distribution.
 
-![Loss of modules trained and asked by the rules or with a tenth of the tokens misrouted](images/misrouting_cross.png)
+![Loss of modules trained and evaluated with perfect routing or with a tenth of the tokens misrouted](images/misrouting_cross.png)
 
 *Caveat*: last weights of one seed per task. Evidence: [what misrouting costs](misrouting.md).
 """
@@ -123,11 +125,11 @@ def alignment_and_price(studies: Studies) -> str:
     rows = [row.split("|") for row in ranks(studies.factors).splitlines() if "weighted" in row]
     least, *_, most = sorted(row[3].strip().split()[0] for row in rows)
     return f"""\
-## 5. Equal alignment can hide very different prices
+## 5. Equal alignment can hide very different costs
 
-Two fixed routings with an alignment of .5 cost {spread} and {block} times the loss of perfect routing out of
-distribution (95% CIs; MLP regression, weighted). Among the matrices that trained routers reach, alignment does rank prices:
-Spearman's correlation within a task lies between {least} and {most} in distribution (weighted; {len(rows)} task types).
+Two fixed routings with an alignment of 0.5 have {_ci(spread, " times the loss of perfect routing")} and
+{_ci(block, " times")}, out of distribution (MLP regression, weighted, ten tasks). Among the matrices that trained routers reach, alignment does
+rank costs: Spearman's correlation within a task lies between {least} and {most} in distribution (weighted; {len(rows)} task types).
 
 *Caveat*: the first two matrices were made by hand. Evidence: [what misrouting costs](misrouting.md).
 """
@@ -138,12 +140,13 @@ def balance_is_not_specialisation(studies: Studies) -> str:
     table = studies.factors.judged_measures
     same = (table["measure"] == "load_variation") & (table["over"] == BY_RULES)
     rows = table[same].set_index("kind").loc[[MLP, RNN]].itertuples()
-    numbers = {row.Index: f"{row.correlation:+.2f} ({row.low:+.2f} to {row.high:+.2f})" for row in rows}
+    numbers = {row.Index: _ci(f"{row.correlation:+.2f} ({row.low:+.2f} to {row.high:+.2f})") for row in rows}
     return f"""\
 ## 6. Balance is not specialisation
 
-Over trained routers, even load has a rank correlation with alignment of {numbers[MLP]} in MLP regression, and of
-{numbers[RNN]} in RNN regression (95% CIs over routers and tasks). Random routing is perfectly balanced and knows no rule.
+Over trained routers, even load has a rank correlation with alignment of {numbers[MLP]} in MLP
+regression, and of {numbers[RNN]} in RNN regression (intervals over routers and tasks). Random
+routing is perfectly balanced and carries no information about the rule.
 
 *Caveat*: ten routers in the MLP, five in the RNN. Evidence: [which measures track specialisation](measures.md).
 """
@@ -193,6 +196,12 @@ def _mean(part: modtf.Study, variant: str, measure: str) -> str:
     found = mean_evidence(rows, "value", "", level=part.level)
     low, high = found.interval
     return f"{found.value:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _ci(words: str, unit: str = "") -> str:
+    """Return "0.66 times the loss (95% CI 0.58 to 0.76)" for "0.66 (0.58 to 0.76)"."""
+    value, interval = words.split(" ", 1)
+    return f"{value}{unit} (95% CI {interval[1:]}"
 
 
 def _models(part: modtf.Study, *variants: str) -> str:

@@ -47,7 +47,7 @@ def ranks(study: modtf.Study) -> str:
             routers = prices["variant"].nunique()
             rows.append([kind_label(*part.kinds[0][:2]), f"{way}, {routers} routers", *cells])
     header = [f"{name.replace('_', ' ')}, {where.split()[0]}" for name in RANKING for where in (IN, OUT)]
-    return markdown_table(["kind", "paired runs", *header], rows, left=2)
+    return markdown_table(["task type", "paired runs", *header], rows, left=2)
 
 
 def _matrices(part: modtf.Study) -> pd.DataFrame:
@@ -85,7 +85,7 @@ def by_rate(studies: Mapping[str, modtf.Study]) -> str:
             rows.append([kind_label(*part.kinds[0][:2]), how, *cells])
     rows.sort(key=lambda row: row[0])
     header = [f"{way}, {where.split()[0]}" for way in WAYS.values() for where in (IN, OUT)]
-    return markdown_table(["kind", "learning rate", *header], rows, left=2)
+    return markdown_table(["task type", "learning rate", *header], rows, left=2)
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:

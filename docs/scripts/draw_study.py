@@ -104,7 +104,7 @@ def costs(study: modtf.Study) -> str:
         hours = part["value"].sum() / 3600
         of_one = hours / part["data_seed"].nunique()
         rows.append([kind, rules, cells, len(part), f"{hours:.1f}", f"{of_one:.2f}"])
-    return markdown_table(["kind", "R", "cells", "models", "core-hours", "of one task"], rows, left=2)
+    return markdown_table(["task type", "R", "cells", "models", "core-hours", "of one task"], rows, left=2)
 
 
 def savings(study: modtf.Study) -> str:
@@ -118,7 +118,9 @@ def savings(study: modtf.Study) -> str:
         found = (table.loc[(kind, *column)] for column in columns)
         ratios = [[as_ratio(number) for number in (r.gain, r.high, r.low)] for r in found]
         rows.append([kind, *("{:.2f} ({:.2f} to {:.2f})".format(*numbers) for numbers in ratios)])
-    return markdown_table(["kind", *(f"{variant} / modular, {where}" for variant, where in columns)], rows)
+    return markdown_table(
+        ["task type", *(f"{variant} / modular, {where}" for variant, where in columns)], rows
+    )
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:

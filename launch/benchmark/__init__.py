@@ -1,1 +1,1 @@
-"""The measurements of `launch/bench.py`, by the clock of a core or of a device, on each backend of Keras."""
+"""Measurements of `launch/bench.py`: CPU time of a core or wall time of a device, on each Keras backend."""

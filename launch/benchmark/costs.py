@@ -1,6 +1,6 @@
-"""Measures what a request costs, in a process of its own; `dispatch` runs it.
+"""Measurement of a request's cost in a separate process, which `dispatch` starts.
 
-Reads JSON from standard input, what is common and the request, and writes its rows.
+It reads JSON from standard input, the common settings and the request, and writes rows.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from modtf.plugins import load_plugin
 from modtf.population import Population
 from modtf.training.arithmetic import BACKWARD
 
-PEAK_SIZE = {"gpu": 8192, "cpu": 1024}  # rows and columns of the matrices whose product is the device's peak
+PEAK_SIZE = {"gpu": 8192, "cpu": 1024}  # size of the square matrices whose product gives the peak
 FIT_BELOW = 5e-3  # seconds of a step above which what fit adds (some 0.2 ms) is lost in it
 LONGEST = 300  # characters of why a request failed
 
@@ -41,7 +41,7 @@ Runs = dict[str, Run]
 
 
 def main() -> None:
-    """Answers one request; a process that cannot begin ends with status 1, its last line says why."""
+    """Answer one request. A process that cannot begin ends with status 1 and the reason in its last line."""
     answers, sys.stdout = sys.stdout, sys.stderr  # whatever libraries print must not mix with the answer
     asked = json.load(sys.stdin)
     request, common = asked["request"], asked["common"]
@@ -66,14 +66,14 @@ def main() -> None:
 
 
 def population_of(cell: Cell) -> Population:
-    """Several members have an axis, one alone has none."""
+    """Return the population of a cell; a single member has no members axis."""
     return cell.population if len(cell.members) > 1 else cell.population.alone(0)
 
 
 def measure(programs: Any, request: Request, common: Mapping[str, Any]) -> list[Costs]:
-    """Measure the cost of each variant of a request with a backend's programs; `common`:
+    """Measure the cost of each variant of a request with a backend's programs.
 
-    `requests.how_measured`.
+    `common` is the result of `requests.how_measured`.
     """
     clock, data = CLOCKS[common["clock"]], request["data"]
     cells = [cell_of_row(row) for row in cells_of(request)]
@@ -121,7 +121,7 @@ def _write_traces(programs: Any, program: Any, request: Request, folder: str) ->
 
 
 def _fixed_costs(model: ModularModel, program: Any, published_steps: int) -> Costs:
-    """Return what need not be timed."""
+    """Return the costs that need no timing."""
     costs = {
         "num_parameters": model.num_parameters,
         "flops": BACKWARD * BATCH_SIZE * model.forward_flops(),
@@ -138,10 +138,9 @@ def _fixed_costs(model: ModularModel, program: Any, published_steps: int) -> Cos
 def _add_training(
     model: ModularModel, clock: Clock, baseline: bool, is_plain: bool, runs: Runs, others: Runs
 ) -> Costs:
-    """Add the measurements beside a step:
+    """Add the measurements of `fit` (for short steps), the stream, and the training of baselines.
 
-    `fit` where it shows; separately, the stream and the training of baselines, which have no options of
-    models. Return the baselines that exist.
+    Baselines have no options of models. Return the baselines that exist.
     """
     from modtf.launch.benchmark import tensorflow_programs
 
@@ -161,7 +160,7 @@ def costs_of(cell: Request, known: Costs, samples: Mapping[str, list[float]], pr
     """Return the costs of one cell from its measurements, in seconds by item; ratios are taken within a
     round.
 
-    `product_flops` are the operations of the product whose speed is the peak.
+    `product_flops` counts the operations of the matrix product that gives the peak.
     """
     variant, members = cell["variant"], cell["members"]
     fastest = min((samples[name] for name in samples if name.endswith("peak")), key=median)

@@ -1,4 +1,4 @@
-"""Hands each request to a process of its own that measures, and keeps the rows that it answers with."""
+"""Each request is measured in a separate process. The rows that it returns are kept in a file."""
 
 import contextlib
 import json
@@ -33,14 +33,14 @@ def answer(request: Request, common: Mapping[str, Any], seconds: float) -> list[
             process.kill()
     why = (noise.strip().splitlines() or ["nothing was printed"])[-1]
     if process.returncode > 0:  # what breaks later is a signal's, or in the rows
-        raise OSError(f"the process that measures cannot begin: {why}")
+        raise OSError(f"the measuring process could not start: {why}")
     return (
         [{**cell, "failed": why} for cell in cells_of(request)] if process.returncode else json.loads(output)
     )
 
 
 def environment(common: Mapping[str, Any]) -> dict[str, str]:
-    """Environment variables for a process on the device, of one thread where CPU time is measured."""
+    """Return the environment of a process on the device; it has one thread if CPU time is measured."""
     chosen = {**os.environ, "KERAS_BACKEND": common["backend"], "TF_CPP_MIN_LOG_LEVEL": "3"}
     if common["clock"] == "cpu":
         chosen |= thread_variables(1)
@@ -53,9 +53,9 @@ def environment(common: Mapping[str, Any]) -> dict[str, str]:
 
 
 class Rows:
-    """The rows of one JSON file, which grows with each request and outlives whatever is killed.
+    """The rows of a JSON file, which is written after each request, so that a kill loses nothing.
 
-    Without a path they are kept in memory alone; `anew` drops what is in the file.
+    Without a path, rows are kept in memory only. `anew` drops the rows of the file.
     """
 
     def __init__(self, path: str | Path | None, anew: bool = False):
@@ -76,8 +76,8 @@ class Rows:
         others = {row["device"] for row in self if devices and row.get("device") not in (*devices, None)}
         if others:
             raise ValueError(
-                f"--json={self.path} holds rows of {', '.join(sorted(others))}, and this is "
-                f"{', '.join(devices)}. Name another file."
+                f"--json={self.path} holds rows of {', '.join(sorted(others))}, but this is "
+                f"{', '.join(devices)}. Choose another file."
             )
         self._rows |= {key_of(row): row for row in rows}
         if self.path is not None:
@@ -91,18 +91,20 @@ def read_rows(path: str | Path) -> list[Row]:
     except ValueError:
         rows = None
     if not isinstance(rows, list) or not all(isinstance(row, dict) and "arch" in row for row in rows):
-        raise ValueError(f"{path} holds no rows of a benchmark; expected a list of objects with an 'arch'.")
+        raise ValueError(
+            f"{path} is not a file of benchmark rows; expected a JSON list of objects with the key 'arch'."
+        )
     return rows
 
 
 def measure_requests(
     requests: Sequence[Request], rows: Rows, common: Mapping[str, Any], seconds: float, ask: Any = answer
 ) -> None:
-    """Measures requests in order and adds their rows at once; one that breaks its process is recorded as
+    """Measure requests in order and add their rows; a request that breaks its process is recorded as
     failed.
 
-    What would end too late by what is expected is left for another time, and what does is stopped.
-    `ValueError` where `rows` has those of another device, `OSError` where CPU time cannot be measured.
+    A request that is expected to exceed the time limit is not started, and a request that exceeds it is
+    stopped. Raise `ValueError` if `rows` are of another device, `OSError` if CPU time cannot be measured.
     """
     end, left = time.monotonic() + seconds, list(requests)
     while left and expected_seconds(left[0], rows) <= (seconds_left := end - (began := time.monotonic())):
@@ -119,4 +121,4 @@ def measure_requests(
         left.pop(0)
         print(f"{name}: {failed or 'measured'}", file=sys.stderr, flush=True)
     if left:
-        print(f"The time is up: {plural(len(left), 'cell')} left. The same command measures the rest.")
+        print(f"The time is up: {plural(len(left), 'cell')} left. Rerun the command to measure the rest.")

@@ -1,8 +1,8 @@
-"""The programs timed with the JAX backend, which neither need nor import TensorFlow.
+"""Programs for the JAX backend, which run without TensorFlow.
 
-A program takes the training step of Keras several times, by `jax.lax.scan`. Its batches lie in memory (data
-"memory"), are made inside it ("device"), or by the same functions on the host's processor, and handed over
-while the device computes ("host").
+A program repeats Keras's training step by `jax.lax.scan`. Its batches are in memory (data "memory"), or are
+made inside the program ("device"), or are made by the same functions on the host's processor and copied while
+the device computes ("host").
 """
 
 import contextlib
@@ -35,9 +35,9 @@ def find_device(kind: str) -> str:
         (device, *_) = jax.devices(kind)
     except RuntimeError:
         raise ValueError(
-            f"--device={kind}: JAX {jax.__version__} finds none here. Install its plug-in for the card, "
-            "such as pip install 'jax[cuda13]', and look at nvidia-smi; --device=cpu runs the same programs "
-            "here."
+            f"--device={kind}: JAX {jax.__version__} finds no such device. Install its plug-in for the "
+            "device, for example by pip install 'jax[cuda13]', and check that nvidia-smi lists it. "
+            "--device=cpu runs the same programs on the CPU."
         ) from None
     return processor_name() if kind == "cpu" else device.device_kind
 
@@ -108,7 +108,7 @@ def step_program(model: ModularModel, training: Training, data: str, clock: Cloc
 
     yield StepProgram(call, count, compile_s, _bytes_of(program))
     if (counted := int(state[OPTIMIZER][0])) != done:
-        raise ValueError(f"{done} steps were timed, and the optimizer counted {counted}.")
+        raise ValueError(f"{done} steps were timed, but the optimizer counted {counted}.")
 
 
 def data_run(population: Population, clock: Clock) -> Run:
@@ -127,7 +127,7 @@ def data_run(population: Population, clock: Clock) -> Run:
 
 
 def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
-    """So many products of square matrices, in the precision that `step_program` chose."""
+    """Return a function that multiplies square matrices n times, in the precision of `step_program`."""
     values = np.random.default_rng(0).standard_normal([size, size], np.float32) / size**0.5
     square = jax.numpy.asarray(values, "bfloat16" if precision == MIXED else "float32")
 

@@ -1,7 +1,7 @@
-"""The requests to measure: from the flags of `launch/bench.py`, or the table of a device.
+"""Requests to measure, from the flags of `launch/bench.py` or from the table of a device.
 
-A request is JSON-able, as it is handed to a process of its own: a cell with its options, and the variants of
-it that are measured together.
+A request is a cell with its options, and the variants that are measured together. It is JSON, because another
+process measures it.
 """
 
 import json
@@ -97,7 +97,7 @@ def requests_of_flags(values: flags.FlagValues) -> list[dict[str, Any]]:
     _check_flags(values)
     on_device, chosen, settings = values.device is not None, _axes(values), settings_given(values)
     for namespace in ("training", "evaluation", "trainer"):  # the protocol is the published one
-        check_known(namespace, settings[namespace], [], "a benchmark, which is of the published protocol")
+        check_known(namespace, settings[namespace], [], "a benchmark, which uses the published protocol")
     asked = combinations(DEVICE_TABLE if on_device else CORE_TABLE, values.device or "cpu", chosen)
     if not on_device:  # family by family
         archs = [cell["arch"] for cell in asked]
@@ -117,7 +117,9 @@ def _axes(values: flags.FlagValues) -> dict[str, list[Any]]:
     if values.evaluation:
         chosen.setdefault("members", [PUBLISHED_MEMBERS])
     if not values.device and len(chosen.get("members", [1])) > 1:
-        raise ValueError(f"--members={','.join(values.members)}: several numbers need --device.")
+        raise ValueError(
+            f"--members={','.join(values.members)}: expected one number. Give --device to measure several."
+        )
     return chosen
 
 
@@ -125,11 +127,11 @@ def _check_flags(values: flags.FlagValues) -> None:
     """Raise `ValueError` if a flag belongs to the other table, or asks for something impossible."""
     wrong = [name for name in (CORE_FLAGS if values.device else DEVICE_FLAGS) if values[name].present]
     if wrong and values.device:
-        raise ValueError(f"--{wrong[0]} belongs to the table of CPU time: leave it or --device out.")
+        raise ValueError(f"--{wrong[0]} applies to CPU time only. Leave out --{wrong[0]} or --device.")
     if wrong:
         raise ValueError(f"--{wrong[0]} needs --device, one of {', '.join(DEVICES)}.")
     if values.backend != "tensorflow" and values.evaluation:
-        raise ValueError(f"--evaluation needs TensorFlow: leave --backend={values.backend} out.")
+        raise ValueError(f"--evaluation needs TensorFlow. Leave out --backend={values.backend}.")
 
 
 def _values(flag_values: flags.FlagValues, flag: str) -> list[Any]:
@@ -220,9 +222,9 @@ def label_of(row: Request) -> str:
 
 
 def expected_seconds(request: Request, rows: Iterable[Request] = ()) -> float:
-    """Return the expected seconds:
+    """Return the expected seconds of a request.
 
-    the mean of the requests of its architecture, or a guess before there are any.
+    They are the mean over measured requests of its architecture, or a guess if there are none.
     """
     known = [row["wall_s"] for row in rows if row["arch"] == request["arch"] and "wall_s" in row]
     return sum(known) / len(known) if known else GUESS

@@ -1,4 +1,4 @@
-"""The tables that `launch/bench.py` prints."""
+"""Tables that `launch/bench.py` prints."""
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
@@ -106,11 +106,11 @@ def core_lines(rows: Sequence[Row]) -> list[str]:
     reason."""
     lines = []
     if peaks := [row["peak_gflops"] for row in rows if "peak_gflops" in row]:
-        between = f"{min(peaks):.0f} to {max(peaks):.0f}"
+        between = f"between {min(peaks):.0f} and {max(peaks):.0f}"
         lines.append(f"\nMatrix peak of the core: {between} GFLOP/s. CPU time, one core.")
     for name in BASELINES:
         if alone := [f"{row['arch']} {row['variant']}" for row in rows if row.get(f"has_{name}") is False]:
-            lines.append(f"Not compared with {name}, as it has none: {', '.join(dict.fromkeys(alone))}.")
+            lines.append(f"{name} has no counterpart of: {', '.join(dict.fromkeys(alone))}.")
     return lines
 
 
@@ -119,7 +119,7 @@ def device_lines(rows: Sequence[Row]) -> list[str]:
     lines = [f"Wall time on {rows[0]['device']}; {rows[0]['software']}."]
     for precision in dict.fromkeys(row["precision"] for row in rows):
         peaks = [row["peak_tflops"] for row in rows if row["precision"] == precision]
-        lines.append(f"Matrix peak, {precision}: {min(peaks):.3g} to {max(peaks):.3g} TFLOP/s.")
+        lines.append(f"Matrix peak, {precision}: between {min(peaks):.3g} and {max(peaks):.3g} TFLOP/s.")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The programs timed with TensorFlow: training as `fit` calls it, `fit`, the stream, an evaluation."""
+"""Programs for TensorFlow: training as `fit` calls it, `fit` itself, the stream, and an evaluation."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ trace = tf.profiler.experimental.Profile  #: writes the profiler's trace of what
 
 
 def report_memory(folder: str) -> None:
-    """Has XLA say in a folder what its programs hold in memory; to be called before any is compiled."""
+    """Make XLA report its programs' memory in a folder. Call it before the first compilation."""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_dump_to={folder}".strip()
     _DUMPS.append(Path(folder))
 
@@ -47,8 +47,9 @@ def find_device(kind: str) -> str:
         return processor_name()
     if not tf.config.list_physical_devices(kind.upper()):
         raise ValueError(
-            f"--device={kind}: TensorFlow {tf.__version__} finds none here. Install it with CUDA "
-            "(pip install 'modtf[cuda]') and look at nvidia-smi; --device=cpu runs the same programs here."
+            f"--device={kind}: TensorFlow {tf.__version__} finds no such device. Install it with CUDA (pip "
+            "install 'modtf[cuda]') and check that nvidia-smi lists the device. --device=cpu runs the same "
+            "programs on the CPU."
         )
     return accelerators()[0]
 
@@ -88,7 +89,7 @@ def _from_memory(model: ModularModel) -> tuple[Callable[[int], object], int]:
 
 
 def _calls(model: ModularModel, iterator: Iterator) -> Callable[[int], object]:
-    """So many calls of the training program that `fit` calls."""
+    """Return a function that calls `fit`'s training program n times."""
     program = model.train_function
 
     def call(times: int) -> None:
@@ -106,17 +107,17 @@ def _as_fit_does(model: ModularModel, data: str) -> tuple[Callable[[int], object
 
 
 def _largest_program() -> int | None:
-    """Bytes of the largest program compiled since the folder was empty; None where XLA writes no report."""
+    """Return the bytes of the largest program compiled since the folder was empty; None without a report."""
     reports = [report for folder in _DUMPS for report in folder.glob("*memory-usage-report.txt")]
     sizes = [re.search(r"Total bytes used: (\d+)", report.read_text()) for report in reports]
     return max((int(size[1]) for size in sizes if size), default=None)
 
 
 def data_run(population: Population, clock: Clock) -> Run:
-    """Return a run of the stream alone: its batches are taken and dropped.
+    """Return a run of the stream alone, whose batches are dropped.
 
-    It works ahead in the background, and the last batches it made are not taken: so every measurement
-    starts and ends a stream of its own, long enough for that to be little.
+    The stream prefetches in the background. So every measurement uses a new stream, which is long enough
+    for the unused batches not to matter.
     """
     data = stream(population, BATCH_SIZE, "train")
 
@@ -130,8 +131,8 @@ def data_run(population: Population, clock: Clock) -> Run:
 
 
 def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
-    """So many products of square matrices by each of the libraries in use, in the precision that
-    `step_program` chose; the faster one is the peak."""
+    """Return, for each library, a function that multiplies square matrices n times, in the precision of
+    `step_program`. The faster library gives the peak."""
     values = np.random.default_rng(0).standard_normal([size, size]) / size**0.5
     left = tf.constant(values, "bfloat16" if precision == MIXED else "float32")
 
@@ -150,7 +151,7 @@ def peak_calls(precision: str, size: int) -> dict[str, Callable[[int], object]]:
 
 
 def fit_run(model: keras.Model, data: tf.data.Dataset, clock: Clock) -> Run:
-    """`fit` of a compiled model, from the end of its first execution to that of its last."""
+    """Return a run of a compiled model's `fit`, timed from the end of its first execution to its last."""
     at_once = model.steps_per_execution
 
     def run(steps: int) -> float:
@@ -167,7 +168,7 @@ def fit_run(model: keras.Model, data: tf.data.Dataset, clock: Clock) -> Run:
 
 
 def own_fit_run(model: ModularModel, clock: Clock, cached: bool) -> Run:
-    """`fit` as `modtf.train` calls it, on the stream, or on one batch that stays in memory."""
+    """Run `fit` as `modtf.train` does, on the stream, or on one batch that stays in memory."""
     data = HostBatches(stream(model.population, BATCH_SIZE, "train")).dataset
     if cached:
         data = data.take(1).cache().repeat()
@@ -177,7 +178,7 @@ def own_fit_run(model: ModularModel, clock: Clock, cached: bool) -> Run:
 
 
 def evaluation_costs(model: ModularModel, training: Training, clock: Clock) -> dict[str, float]:
-    """Seconds of an evaluation and of the training that it belongs to, of a tenth of the published sizes."""
+    """Return the seconds of an evaluation and of its training, at a tenth of the published sizes."""
     sizes = Protocol.published(model.population.task).evaluation.smaller(EVALUATION_FACTOR, None)
     tiny = replace(sizes, batches=1, tokens=1, tokens_per_draw=1)
     evaluator = Evaluator(model, model.population, sizes)

@@ -1,6 +1,6 @@
-"""Seconds of a step, by a clock, of programs that take turns; and what is timed beside modtf's own training.
+"""Timing of programs that take turns, in seconds per step, and the baselines that are timed alongside.
 
-Neither Keras nor TensorFlow here.
+This module imports neither Keras nor TensorFlow.
 """
 
 import gc
@@ -69,16 +69,16 @@ def calibrate(run: Run, seconds: float) -> int:
 
 
 def settle() -> None:
-    """Lets the last program's threads and garbage finish, so that they do not count as the next one's."""
+    """Wait for the last program's threads and garbage, so that they do not count for the next program."""
     gc.collect()
     time.sleep(SETTLING)
 
 
 def interleave(runs: Mapping[str, Run], repeats: int, seconds: float) -> dict[str, list[float]]:
-    """name -> seconds per step, measured in turn (A B C A B C ...) so that all see the same machine.
+    """Return the seconds per step by name, measured in turn (A B C A B C ...) for equal conditions.
 
-    Entry i of all is of the same round; one measurement takes about `seconds` at least, and what takes long
-    is measured `ENOUGH` times.
+    Entry i of every name is from the same round. A measurement takes at least about `seconds`. Slow programs
+    are measured `ENOUGH` times.
     """
     steps = {name: calibrate(run, seconds) for name, run in runs.items()}
     samples: dict[str, list[float]] = {name: [] for name in runs}

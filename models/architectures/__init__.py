@@ -23,7 +23,8 @@ def check_architecture(name: str, architecture: Any) -> None:
     lacking = [each for each in methods if getattr(architecture, each) is getattr(ModularModel, each)]
     if lacking:
         raise ValueError(
-            f"The architecture {name!r} lacks {', '.join(lacking)}; see modtf.models.ModularModel."
+            f"The architecture {name!r} does not define {', '.join(lacking)}. Define what "
+            "modtf.models.ModularModel documents."
         )
 
 

@@ -57,8 +57,8 @@ class CorruptionsNetwork(ModularModel):
     def _make_routed(self, router: Any) -> None:
         if router.depends_only_on_rule:
             raise ValueError(
-                f"variant={self.variant!r} routes by the rule alone, but nobody tells this network the "
-                "corruption. Take a router that reads scores, such as routed's."
+                f"variant={self.variant!r} routes by the rule alone, but this network does not receive the "
+                "corruption. Choose a router that reads scores, such as that of the variant routed."
             )
         self.router = router
         self.modules = [

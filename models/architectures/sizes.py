@@ -91,14 +91,14 @@ def check_size(cell: Cell) -> None:
     architecture = cell.architecture or cell.task.family.architecture
     least = 0 if cell.runs in MODELS else least_parameters(architecture, cell.width)
     what = f"{cell.label} with {len(cell.members)} members"
-    mend = "Take smaller batches, a smaller width, fewer rules or fewer members."
+    mend = "Choose smaller batches, a smaller width, fewer rules or fewer members."
     check_fits(what, cell_bytes(cell, least), mend)
 
 
 def _at_least_one(size: int, width: int, num_modules: int) -> int:
     if size < 1:
         raise ValueError(
-            f"width={width} is too small for {num_modules} modules: each would have less than one unit. "
-            "Take a larger width or fewer rules."
+            f"width={width} is too small for {num_modules} modules: each module would have less than one "
+            "unit. Choose a larger width or fewer rules."
         )
     return size

@@ -45,8 +45,8 @@ class VQANetwork(ModularModel):
                     self._make_scales(scales, bank)
         if not self.routers and self.population.family.variant(self.variant).router != GIVEN:
             raise ValueError(
-                f"The variant {self.variant!r} has a router, and library={library!r} no routed place. Take a "
-                f"library with one, such as {ROUTED_ENCODER!r}, or variant={GIVEN!r}."
+                f"The variant {self.variant!r} has a router, but library={library!r} has no routed layer. "
+                f"Choose a library with one, such as {ROUTED_ENCODER!r}, or variant={GIVEN!r}."
             )
 
     def _modules(self, bank: Bank, number: int, name: str) -> Modules:

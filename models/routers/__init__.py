@@ -27,15 +27,16 @@ def check_router(name: str, router: Any) -> None:
     own_penalty, named = router.penalty is not Router.penalty, router.penalty_name
     takes_extra = router.extra_input is Router.extra_input or "extra" in signature(router.call).parameters
     for wrong, what in (
-        (router.call is Router.call, "lacks call(rule, rule_features, scores); see modtf.models.Router."),
+        (router.call is Router.call, "does not define call(rule, rule_features, scores), which "
+         "modtf.models.Router documents."),
         (own_penalty == (named is None), f"has penalty_name={named!r} and {'a' if own_penalty else 'no'} "
          "method penalty(activation); give both or neither."),
-        (router.penalises_scores and not (router.needs_scores and named), "has penalises_scores = True; it "
-         "must have needs_scores = True and a penalty(activation, scores) with its penalty_name, too."),
-        (not takes_extra, "has extra_input(rule, training), but its call takes no argument extra: write "
+        (router.penalises_scores and not (router.needs_scores and named), "has penalises_scores = True. Then "
+         "it also needs needs_scores = True, a penalty(activation, scores) and a penalty_name."),
+        (not takes_extra, "has extra_input(rule, training), but its call has no argument extra. Write "
          "call(self, rule=None, rule_features=None, scores=None, extra=None)."),
         (named is not None and not NAME.fullmatch(str(named)), f"has penalty_name={named!r}; expected "
-         "lower-case letters, digits and underscores, a letter first."),
+         "lower-case letters, digits and underscores, beginning with a letter."),
     ):  # fmt: skip
         if wrong:
             raise ValueError(f"The router {name!r} {what}")
@@ -47,8 +48,8 @@ def check_router(name: str, router: Any) -> None:
     for option in tunable:
         if option not in options:
             raise ValueError(
-                f"The router {name!r} has tunable={router.tunable!r}, but no option {option!r}; its options: "
-                f"{', '.join(options) or 'none'}."
+                f"The router {name!r} has tunable={router.tunable!r}, but {option!r} is not an option of "
+                f"it; its options: {', '.join(options) or 'none'}."
             )
 
 
@@ -96,7 +97,7 @@ def make_router(variant: str, setup: "RouterSetup", options: Mapping[str, Any]) 
             raise
         listed = ", ".join(f"{name}={value!r}" for name, value in options.items())
         raise ValueError(
-            f"{what} cannot be built with {listed}: {error} Its options: {', '.join(known)}."
+            f"{what} cannot be built with {listed}. {error} Its options: {', '.join(known)}."
         ) from error
 
 

@@ -59,7 +59,10 @@ class Balanced(Router):
         self.rate = check_number("rate", rate, 0.0, 1.0)
         if balance == "bias":
             if self.k == self.num_modules:
-                raise ValueError(f"balance='bias' changes which modules are chosen; k={self.k} chooses all.")
+                raise ValueError(
+                    f"balance='bias' changes which modules are chosen, but k={self.k} chooses all of them. "
+                    "Choose a smaller k or another balance."
+                )
             self.bias = self.keep("bias", np.zeros([self.num_members, self.num_modules, 1]))
 
     def extra_input(self, rule, training):

@@ -129,7 +129,9 @@ class Router(keras.layers.Layer):
     def check_chosen(self, k: Any) -> int:
         """Return k, checked against the number of modules."""
         if check_integer("k", k, 1) > self.num_modules:
-            raise ValueError(f"k={k} is more than the {self.num_modules} modules.")
+            raise ValueError(
+                f"k={k} is not valid; expected at most {self.num_modules}, the number of modules."
+            )
         return int(k)
 
     # A router defines these.
@@ -225,7 +227,7 @@ class Router(keras.layers.Layer):
         p = self(rule=rule, rule_features=rule_features, scores=scores, **extras)
         if len(p.shape) != 3 or p.shape[1] not in (None, self.num_modules):
             raise ValueError(
-                f"{type(self).__name__}.call gave p of shape {tuple(p.shape)}; expected [P, M, T] with "
+                f"{type(self).__name__}.call returned p of shape {tuple(p.shape)}; expected [P, M, T] with "
                 f"M = {self.num_modules} modules."
             )
         return p
@@ -236,8 +238,9 @@ class Router(keras.layers.Layer):
         penalty = self.penalty(*map(whole_batch, arguments))
         if tuple(penalty.shape) != (self.num_members,):
             raise ValueError(
-                f"{type(self).__name__}.penalty gave the shape {tuple(penalty.shape)}; expected one number "
-                f"per member, ({self.num_members},): reduce axes 1 and 2 of p [P, M, T], not axis 0."
+                f"{type(self).__name__}.penalty returned the shape {tuple(penalty.shape)}; expected "
+                f"({self.num_members},), one number per member. Reduce axes 1 and 2 of p [P, M, T], not "
+                "axis 0."
             )
         return penalty
 

@@ -41,7 +41,8 @@ def clamped_matrix(num_rules: int, matrix: str = "spread", amount: float = 0.0) 
     if num_rules % block or used * (1 + (matrix == "collapsed")) != block:
         even = "an even divisor" if matrix == "collapsed" else "a divisor"
         raise ValueError(
-            f"amount={amount!r} with matrix={matrix!r}: expected {even} of the {num_rules} rules."
+            f"amount={amount!r} with matrix={matrix!r} is not valid; expected {even} of the {num_rules} "
+            "rules."
         )
     shares = np.zeros([block, block])
     shares[:, :used] = 1 / used
@@ -61,7 +62,10 @@ def final_matrices(folder: str, members: Sequence[tuple[Task, int]]) -> np.ndarr
             last = dict(zip(known, arrays["last"].astype(np.float64), strict=True))
         matrices = np.stack([last[task.data_seed, seed] for task, seed in members])
     except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"{folder} has no final activation matrix of every member: {error!r}.") from error
+        raise ValueError(
+            f"{folder} does not hold a final activation matrix for every member ({error!r}). Choose a "
+            "finished cell with the same members."
+        ) from error
     return matrices / matrices.sum(axis=-1, keepdims=True)
 
 
@@ -99,10 +103,16 @@ class Clamped(Router):
         matrices = clamped_matrix(self.num_rules, matrix, amount)
         if of is not None:
             if (matrix, amount) != ("spread", 0.0):
-                raise ValueError(f"matrix={matrix!r}, amount={amount!r} and of={of!r} are two ways to say A.")
+                raise ValueError(
+                    f"matrix={matrix!r}, amount={amount!r} and of={of!r} set the routing matrix twice. Give "
+                    "either matrix and amount, or of."
+                )
             matrices = final_matrices(of, setup.initial.members)
             if matrices.shape[1:] != (self.num_rules, self.num_modules):
-                raise ValueError(f"A of {of!r} is {matrices.shape[1:]}; expected {self.num_rules} squared.")
+                raise ValueError(
+                    f"The routing matrix of {of!r} has shape {matrices.shape[1:]}; expected "
+                    f"({self.num_rules}, {self.num_rules})."
+                )
         self.is_drawn = bool(hard) and not np.isin(matrices, (0, 1)).all()
         self.is_perfect = np.array_equal(matrices, np.eye(self.num_rules))
         self.depends_only_on_rule = not self.is_drawn  # type: ignore[misc]  # the class says it of most

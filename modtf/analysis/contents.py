@@ -52,7 +52,7 @@ def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) ->
         lines.append(f"  {row.kind}: {grid}; {members}{lost}")
     if num_missing is not None:
         missing = plural(num_missing, "cell") if num_missing else "nothing"
-        lines.append(f"  asked for and not there: {missing}")
+        lines.append(f"  requested and missing: {missing}")
     return "\n".join(lines)
 
 
@@ -65,14 +65,14 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
     lines: dict[str, list[str]] = {}
     for cell in cells:
         training, sizes = cell.definition.protocol.training, cell.definition.protocol.evaluation
-        words = f"{sizes.batches * sizes.batch_size:,} test examples a condition, {sizes.tokens:,} tokens"
+        words = f"{sizes.batches * sizes.batch_size:,} test examples per condition, {sizes.tokens:,} tokens"
         if checkpoint == "tail":
             epochs, _, number = epochs_of(training)
             each = sizes.smaller(TRAINING_FACTOR)
             examples = f"{each.batches * each.batch_size:,}"
             data = f"{examples} new" if training.tail else f"the same {examples}"
             words = f"mean of {plural(number, 'evaluation')} in the last {number / epochs:.0%} of training, "
-            words += f"each on {data} test examples a condition, {each.tokens:,} tokens"
+            words += f"each on {data} test examples per condition, {each.tokens:,} tokens"
         families = lines.setdefault(f"checkpoint {checkpoint}: {words} for the activation matrix", [])
         if cell.definition.task.arch not in families:
             families.append(cell.definition.task.arch)

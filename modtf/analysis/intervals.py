@@ -137,23 +137,23 @@ def summarise(
         >>> summarise(rows, by=["arch", "setting", "num_rules", "width", "variant"])  # doctest: +SKIP
     """
     if not isinstance(frame, pd.DataFrame):
-        raise ValueError(f"frame={frame!r} is no table; expected what modtf.load_results gives.")
+        raise ValueError(f"frame={frame!r} is not valid; expected a table, as modtf.load_results returns.")
     by, over = list(check_names("by", by)), list(check_names("over", over))
     check_number("level", level, 0.0, 1.0)
     check_choice("value", value, frame)
     if unknown := [name for name in (*by, *over) if name not in frame]:
         raise ValueError(f"The table has no column {unknown[0]!r}; it has {', '.join(map(str, frame))}.")
     if value in by:
-        raise ValueError(
-            f"A mean of {value!r} was asked for, for every value of {value!r}. Take it out of by."
-        )
+        raise ValueError(f"by holds {value!r}, the column to average. Leave it out of by.")
     if not pd.api.types.is_any_real_numeric_dtype(frame[value]):
-        raise ValueError(f"The column {value!r} holds no numbers; a mean of it was asked for.")
+        raise ValueError(f"The column {value!r} holds no numbers; expected a column of numbers to average.")
     try:
         refuse_mixtures(frame, by, over)
         return intervals(frame, by, value, level)
     except TypeError as error:
-        raise ValueError(f"A column holds lists or such ({error}); expected names or numbers.") from error
+        raise ValueError(
+            f"A column holds values such as lists ({error}); expected names or numbers."
+        ) from error
 
 
 def refuse_mixtures(frame: pd.DataFrame, by: Sequence[str], over: Sequence[str]) -> None:
@@ -165,6 +165,6 @@ def refuse_mixtures(frame: pd.DataFrame, by: Sequence[str], over: Sequence[str])
         if len(mixed):
             values = ", ".join(map(str, pd.unique(mixed[name])[:5]))
             raise ValueError(
-                f"A mean over different values of {name!r} ({values}) was asked for. Choose one of them, add "
-                f"{name!r} to by, or, to average over it on purpose, to over."
+                f"The rows hold different values of {name!r} ({values}), which would be averaged. Choose "
+                f"one value, add {name!r} to by, or add it to over to average on purpose."
             )

@@ -14,7 +14,7 @@ RANDOM = "random"  # the row of random routing, after all variants
 CHECKPOINT_WORDS = {
     "tail": "the mean over evaluations at the end of training",
     "last": "after the last step",
-    "best": "of the best validation",
+    "best": "at the best validation loss or error",
     "pooled": "the mean of last and best",
 }
 Key = tuple[str, ...]
@@ -41,7 +41,10 @@ def said_by_families(frame: pd.DataFrame, attribute: str) -> str:
     """Return the "reference" or "checkpoint" of a table's families; raise `ValueError` if they differ."""
     values = {getattr(FAMILIES[arch], attribute) for arch in frame["arch"].unique()}
     if len(values) > 1:
-        raise ValueError(f"The families have several {attribute}s: {', '.join(sorted(values))}. Choose one.")
+        raise ValueError(
+            f"The families have different values of {attribute}: {', '.join(sorted(values))}. Choose one "
+            "family."
+        )
     return values.pop() if values else getattr(Family, attribute)
 
 

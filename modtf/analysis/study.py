@@ -69,8 +69,8 @@ class Study(TrainedModels):
             names = [folders] if isinstance(folders, str | Path) else folders
             damaged = [f"{cell.path} is damaged: {cell.damage}" for cell in cells if cell.damage][:1]
             raise ValueError(
-                f"No cell in {', '.join(map(str, names))} is finished, of {plural(len(cells), 'cell')}. "
-                f"{damaged[0] if damaged else 'Let training end, then try again.'}"
+                f"None of the {plural(len(cells), 'cell')} in {', '.join(map(str, names))} is finished. "
+                f"{damaged[0] if damaged else 'Wait until training ends, then try again.'}"
             )
         shared = {"checkpoint": checkpoint, "protocols": protocols, "level": level, "progress": progress}
         return cls(load_results(finished, progress), cells=cells, **shared)  # type: ignore[arg-type]
@@ -92,7 +92,7 @@ class Study(TrainedModels):
             if name not in frame:
                 raise ValueError(f"The results have no column {name!r}; they have {', '.join(frame)}.")
             if not pd.api.types.is_scalar(value):
-                raise ValueError(f"{name}={value!r} is not valid; expected one value of the column.")
+                raise ValueError(f"{name}={value!r} is not valid; expected one of the column's values.")
             frame = frame[frame[name] == value]
         return summarise(frame, by, over, level=self.level)
 

@@ -98,7 +98,9 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
         words = f"mean over {plural(models, 'model')} of one task; other tasks may differ, so no interval"
     names = [_performance_measure(frame), *map(str, _measured(frame)["measure"].unique())]
     larger = [name for name in names if MEASURES[name].smaller_is_better is False]
-    better = f"smaller is better, but for {', '.join(larger)}" if larger else "smaller is better everywhere"
+    better = (
+        f"smaller is better, except for {', '.join(larger)}" if larger else "smaller is better everywhere"
+    )
     outside, checkpoint = headline_label(frame["arch"].iloc[0]), listing(frame["checkpoint"])
     meant = f"checkpoint {checkpoint}: {CHECKPOINT_WORDS[checkpoint]}"
     return f"{words}; {better}.\nout: {outside}. {meant}. seconds: training, per model."
@@ -117,7 +119,7 @@ def sizes_note(cell: Cell, checkpoint: str, usual: Protocol) -> str:
         evaluations = epochs_of(training)[2] if training.tail else 1  # else they all read the same data
         batches = evaluations * sizes.smaller(TRAINING_FACTOR).batches
     fewer = training.steps < usual.training.steps and sizes.batches < usual.evaluation.batches
-    words = ", fewer than usual, as training is shorter" if fewer else ""
+    words = ", fewer than usual because training is shorter" if fewer else ""
     return f"Measured on {batches * sizes.batch_size:,} new examples under each condition{words}."
 
 
@@ -136,7 +138,7 @@ def _check_one(frame: pd.DataFrame) -> None:
         if len(values) != 1:
             raise ValueError(
                 f"The table compares models of one {name}, received {', '.join(values) or 'no rows'}. "
-                "Choose one first."
+                "Choose one."
             )
 
 

@@ -206,21 +206,21 @@ def judged_cells(judged: pd.DataFrame) -> dict[str, tuple[list[str], list[list[s
             shown = {row.kind: _shown(row) for row in rows.itertuples()}
             counts = rows["verdict"].value_counts()
             first, *others = [f"{verdict} in {counts[verdict]}" for verdict in VERDICTS if verdict in counts]
-            words = "; ".join([f"{first} of {plural(len(rows), 'kind')}", *others])
+            words = "; ".join([f"{first} of {plural(len(rows), 'task type')}", *others])
             body.append([measure, *(shown.get(kind, "-") for kind in kinds), words])
-        tables[str(over)] = ["measure", *kinds, "over kinds"], body
+        tables[str(over)] = ["measure", *kinds, "over task types"], body
     return tables
 
 
 def print_judged(judged: pd.DataFrame, level: float = LEVEL) -> str:
     """Return the table as text: a block per `over`, a row per measure, a column per task type, a note."""
     if judged.empty:
-        return "No model learned how to use several modules, or none has activation matrices."
+        return "The results have no activation matrices of models that learn to use several modules."
     blocks = [f"Among {over}:\n{text_table(*table)}" for over, table in judged_cells(judged).items()]
     note = (
-        f"Spearman's rank correlation with {TRUTH} within a task, both turned so that larger is better; "
-        f"{level:.0%} of {DRAWS:,} samples of routers and tasks, where there are {MIN_ROUTERS} routers. "
-        f"Models: {judged.groupby('kind', observed=True)['num_models'].max().sum()}."
+        f"Spearman's rank correlation with {TRUTH} within a task, both oriented so that larger is better. "
+        f"Intervals: {level:.0%} of {DRAWS:,} samples of routers and tasks, if there are at least "
+        f"{MIN_ROUTERS} routers. Models: {judged.groupby('kind', observed=True)['num_models'].max().sum()}."
     )
     return "\n\n".join([*blocks, note])
 

@@ -53,7 +53,8 @@ class TrainedModels:
         is_table = isinstance(results, pd.DataFrame)
         if lacking := [name for name in needed if name not in results] if is_table else ["all"]:
             raise ValueError(
-                f"results lacks the columns {', '.join(lacking)}; expected the table of modtf.load_results."
+                f"results does not have the columns {', '.join(lacking)}; expected the table that "
+                "modtf.load_results returns."
             )
         check_number("level", level, 0.0, 1.0)
         self.checkpoint = checkpoint if checkpoint is not None else said_by_families(results, "checkpoint")
@@ -212,7 +213,7 @@ def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.D
             )
             raise ValueError(
                 f"The {kind_label(*map(str, kind))} cells were trained or evaluated in {len(by_protocol)} "
-                f"different ways, which cannot be compared ({listed}). Choose one with --protocol "
+                f"different ways, which cannot be compared ({listed}). Choose one by --protocol "
                 "(protocols=[...]), or give another folder."
             )
     return frame
@@ -228,8 +229,8 @@ def select_checkpoint(frame: pd.DataFrame, checkpoint: str) -> pd.DataFrame:
     lacking = [name for name in wanted if name not in names]
     if len(frame) and lacking:
         raise ValueError(
-            f"The results hold no checkpoint {lacking[0]!r}, only {', '.join(names)}. "
-            f"Choose --checkpoint={names[0]}."
+            f"The results do not have the checkpoint {lacking[0]!r}, only {', '.join(names)}. Choose "
+            f"--checkpoint={names[0]}."
         )
     rows = frame[frame["checkpoint"].isin(wanted)]
     return _pooled(rows) if checkpoint == POOLED else rows

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 def check_engine(name: str, engine: Any) -> None:
     """Raise `ValueError` if an engine lacks something that a study requires."""
     if not callable(getattr(engine, "run", None)):
-        raise ValueError(f"The engine {name!r} lacks run(cells, work); see modtf.engines.work.Engine.")
+        raise ValueError(
+            f"The engine {name!r} does not define run(cells, work), which modtf.engines.work.Engine "
+            "documents."
+        )
 
 
 ENGINES: Registry[type["Engine"]] = Registry(

@@ -106,7 +106,10 @@ class LocalEngine:
 
         def fail(*_: Any) -> None:
             how = worker.how_it_ended()
-            raise RuntimeError(f"{deaths} workers died on it, the last one {how}; see {worker.log}")
+            raise RuntimeError(
+                f"{deaths} worker processes died on this cell, the last one {how}; {worker.log} holds their "
+                "output"
+            )
 
         yield Event(cell, 0, work_on(cell, work, fail))
 

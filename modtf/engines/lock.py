@@ -20,8 +20,8 @@ from modtf.results.schema import PRIVATE
 
 PATIENCE = 0.3  # seconds to wait for a lock: `is_held` of another process takes it for less
 UNKNOWN = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # the file system has no locks
-NO_LOCKS = "{} is on a file system where files cannot be locked, so that two processes might run one cell. "
-NO_LOCKS += "Choose a folder on another as --out."
+NO_LOCKS = "{} is on a file system that cannot lock files, so two processes might run the same cell. "
+NO_LOCKS += "Choose a folder on another file system as --out."
 
 
 class HeldError(ValueError):
@@ -47,8 +47,7 @@ def held(out: str | Path, name: str, *, wait: bool = False) -> Iterator[None]:
     except Timeout:
         who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
         raise HeldError(
-            f"{Path(out, name)} is being worked on by {who}. Wait for its end (run --wait), or choose "
-            "another --out."
+            f"{Path(out, name)} is in use by {who}. Wait until it ends (run --wait), or choose another --out."
         ) from None
     except (NotImplementedError, OSError) as error:
         if isinstance(error, OSError) and error.errno not in UNKNOWN:

@@ -58,7 +58,7 @@ def run_study(cells: Sequence[Cell], work: Work, engine: Engine, *, shown: bool 
             todo = _one_round(todo, work, engine, progress, summary)
             if todo and not summary.stopped:
                 progress.say(
-                    f"{plural(len(todo), 'cell')} left, which other processes work on; waiting for them."
+                    f"{plural(len(todo), 'cell')} left, in use by other processes; waiting for them."
                 )
                 while all(is_held(work.out, cell.folder) for cell in todo):
                     time.sleep(POLL)
@@ -71,16 +71,14 @@ def remarks(states: dict[str, State], work: Work) -> list[str]:
     """Return what a reader should know about the cells on disk."""
     other = Counter(s.version for s in states.values() if s.name == "finished" and s.is_of_another_version)
     lines = [
-        f"{plural(count, 'cell')} finished by modtf {version}, whose numbers may differ: kept, not run "
-        "again. For new ones take another --out."
+        f"{plural(count, 'cell')} finished by modtf {version}, whose numbers may differ; they are kept. To "
+        "run them again, choose another --out."
         for version, count in sorted(other.items())
     ]
     lines += filter(None, (state.remark(name) for name, state in states.items()))
     failed = sum(state.name == "failed" for state in states.values())
     if failed and not work.retry_failed:
-        lines.append(
-            f"{plural(failed, 'cell')} failed before and left alone; --retry_failed runs them again."
-        )
+        lines.append(f"{plural(failed, 'cell')} failed before and not run again; --retry_failed runs them.")
     return lines
 
 

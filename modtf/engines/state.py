@@ -33,7 +33,7 @@ class State:
 
     def remark(self, name: str) -> str:
         """Return what a reader should know about the cell `name` before it runs; "" if nothing."""
-        damaged = f"{name} is damaged: {self.reason}. It is set aside, and run again."
+        damaged = f"{name} is damaged: {self.reason}. It is moved aside and run again."
         return damaged if self.name == "damaged" else ""
 
     @property
@@ -66,25 +66,25 @@ def state_of(cell: Cell, out: str | Path) -> State:
         return State("finished", version=str(version or __version__))
     if (folder / ERROR).exists():
         record = read_json(folder / ERROR)
-        return State("failed", str(record.get("message", "its error cannot be read")))
+        return State("failed", str(record.get("message", "the file with its error cannot be read")))
     return State("open")
 
 
 def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
     """Raise `ValueError` unless the config in a folder is the cell's, regardless of the folder's name."""
     if not config:
-        raise checkpoint_file.DamagedError(f"{folder / CONFIG} describes no cell.")
+        raise checkpoint_file.DamagedError(f"{folder / CONFIG} does not describe a cell.")
     recorded = Cell.from_dict(config)
     if science_hash(recorded.to_dict()) != science_hash(cell.to_dict()):
         raise ValueError(
-            f"{folder} holds another cell than its name says, {recorded.folder}: it was renamed or copied. "
-            "Move it away, or choose another --out."
+            f"{folder} holds the cell {recorded.folder}, so it was renamed or copied. Move it away, or "
+            "choose another --out."
         )
     now = recorded_source(cell)
     if now and SOURCE in config and config[SOURCE] != now[SOURCE]:
         raise ValueError(
-            f"{folder} holds results of a model {cell.variant!r} whose file has changed since. Register the "
-            "new one under another name, choose another --out, or remove that folder."
+            f"{folder} holds results of the model {cell.variant!r}, whose file has changed since. Register "
+            "the new model under another name, choose another --out, or remove the folder."
         )
 
 

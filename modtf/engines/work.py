@@ -87,9 +87,7 @@ def work_on(cell: Cell, work: Work, function: CellFunction, report: Report = lam
     except Exception as error:
         if not _is_disk_full(error):
             raise
-        return Outcome(
-            "stopped", f"the disk of {work.out} is full; make room and give the same command again"
-        )
+        return Outcome("stopped", f"the disk of {work.out} is full; free some space and rerun the command")
 
 
 def _is_disk_full(error: BaseException | None) -> bool:

@@ -40,7 +40,7 @@ def choose_place(name: str, family: Family, why_not: str | None = None) -> str:
     if keras.backend.backend() != "tensorflow":
         why_not = why_not or f"Keras runs on {keras.backend.backend()}, not on TensorFlow"
     elif not runs_on_device(family):
-        why_not = why_not or f"those of the family {family.name!r} are written for the host alone"
+        why_not = why_not or f"those of the family {family.name!r} can be made on the host only"
     if why_not is None:
         return "device"
     _say(f"data={name}: data are made on the host, because {why_not}.")

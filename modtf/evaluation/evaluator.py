@@ -125,8 +125,8 @@ class Evaluator:
         programs."""
         if not self.exact_usage and evaluation.draws > self.draws:
             raise ValueError(
-                f"draws={evaluation.draws} is more than the {self.draws} that this evaluator was "
-                "made for. Make the one with more draws first."
+                f"draws={evaluation.draws} is not valid; expected at most {self.draws}, as this evaluator "
+                "was made with. Make the evaluator with more draws first."
             )
         other = copy.copy(self)
         other.probes = []

@@ -32,15 +32,16 @@ def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
     """
     if not isinstance(model, keras.Model):
         raise ValueError(
-            f"model={model!r} is no keras.Model. Give one, from {{'inputs', 'rule'}} to {{'target', "
-            "'activation'}; a function of yours is called in the `call` of a subclass."
+            f"model={model!r} is not valid; expected a keras.Model that maps a dict with 'inputs' and "
+            "'rule' to a dict with 'target' and 'activation'. Call a function of yours in the `call` of a "
+            "subclass."
         )
     task = population.task
     if isinstance(model, ModularModel):
         if model.population.shape != population.shape:
             raise ValueError(
-                f"The model was built for {model.population.describe()}, received {population.describe()}. "
-                "Give the task, or the list of tasks, that it was built for."
+                f"The model was built for {model.population.describe()}, but received "
+                f"{population.describe()}. Give the task, or the list of tasks, that it was built for."
             )
         model.check_routers()
         if "" in model.routers and not task.family.probes(task):
@@ -62,7 +63,7 @@ def check_conditions(model: keras.Model, population: Population, evaluation: Eva
         try:
             _check_outputs(model, population, **condition.stream_options())
         except Exception as error:
-            message = f"Under the condition {condition.name!r} the model fails: {_words(error)}"
+            message = f"The model fails under the condition {condition.name!r}: {_words(error)}"
             raise ValueError(message) from error
 
 
@@ -76,9 +77,9 @@ def failures_explained(model: keras.Model, population: Population, evaluation: E
             raise
         check_conditions(model, population, evaluation)
         raise ValueError(
-            "The model returns what it must on two examples, but fails on the batches of an evaluation, as a "
-            f"compiled program: {type(error).__name__}: {_words(error)}. Write it with keras.ops alone, for "
-            "any number of examples."
+            "The model works on two examples, but fails on the batches of an evaluation as a compiled "
+            f"program. {type(error).__name__}: {_words(error)}. Write it with keras.ops only, for any "
+            "number of examples."
         ) from error
 
 
@@ -96,8 +97,8 @@ def _check_outputs(model: keras.Model, population: Population, **condition: Any)
     if not isinstance(outputs, dict) or "target" not in outputs:
         received = sorted(map(str, outputs)) if isinstance(outputs, dict) else type(outputs).__name__
         raise ValueError(
-            "A model must return a dict with the keys 'target' [B, ...] and, if it has modules, 'activation' "
-            f"[B, ..., M], received {received}. Wrap your model in one whose call returns both."
+            "A model must return a dict with the keys 'target' [B, ...] and, if it has modules, "
+            f"'activation' [B, ..., M]; received {received}. Wrap it in a model whose call returns both."
         )
     _check_target(outputs["target"], tuple(features["inputs"].shape), tuple(target.shape), population.task)
     for place in population.task.places.values():
@@ -110,16 +111,16 @@ def _check_target(output: Any, inputs: tuple[int, ...], target: tuple[int, ...],
     values, classes = _numbers("target", output), task.target_dtype == "int32"
     expected = (*target, task.output_width) if classes else target
     if values.shape != expected:
-        words = "one number per token, without an axis of its own"
-        words = "one logit per class, in a last axis" if classes else words
+        words = "one number per token, without an extra axis"
+        words = "one logit per class on the last axis" if classes else words
         raise ValueError(
             f"The model's 'target' has the shape {values.shape} for inputs of shape "
             f"{inputs}; expected {expected}: {words}."
         )
     if not keras.backend.is_float_dtype(output.dtype):
         raise ValueError(
-            f"The model's 'target' is of type {keras.backend.standardize_dtype(output.dtype)}; "
-            "expected floating-point numbers, which have gradients: cast to 'float32' where they are made."
+            f"The model's 'target' is of type {keras.backend.standardize_dtype(output.dtype)}; expected "
+            "floating-point numbers, which have gradients. Cast them to 'float32'."
         )
 
 
@@ -138,7 +139,7 @@ def _check_activation(output: Any, rule: tuple[int, ...], place: Place, task: Ta
         raise ValueError(
             f"The model's {place.output!r} lies between {values.min():.4g} and {values.max():.4g}, its sums "
             f"over modules between {values.sum(axis=-1).min():.4g} and {values.sum(axis=-1).max():.4g}; "
-            "expected at least 0 and the sum 1: take a softmax, or divide by the sum."
+            "expected values of at least 0 that sum to 1. Apply a softmax, or divide by the sum."
         )
 
 
@@ -146,7 +147,7 @@ def _numbers(name: str, output: Any) -> np.ndarray:
     """Return an output as float64; raise `ValueError` unless it is a tensor of finite real numbers."""
     try:
         if not hasattr(output, "dtype"):
-            raise TypeError("it is no tensor")
+            raise TypeError("it is not a tensor")
         values = np.asarray(keras.ops.convert_to_numpy(output))
         if np.iscomplexobj(values):
             raise TypeError("its numbers are complex")
@@ -154,12 +155,12 @@ def _numbers(name: str, output: Any) -> np.ndarray:
     except Exception as error:  # backends raise many errors on values they cannot read
         raise ValueError(
             f"The model's {name!r} is of type {type(output).__name__}; expected a tensor of real numbers "
-            f"({_words(error)}). Leave out what the model does not have."
+            f"({_words(error)}). Leave out outputs that the model does not have."
         ) from error
     if not np.isfinite(values).all():
         raise ValueError(
-            f"The model's {name!r} holds NaN or infinity before any training, or has diverged. Look at its "
-            "initial weights, and for a logarithm or a division by 0."
+            f"The model's {name!r} holds NaN or infinity: it is invalid before training, or training "
+            "diverged. Check the initial weights, and look for a logarithm of 0 or a division by 0."
         )
     return values
 

@@ -49,7 +49,12 @@ class CorruptionsFamily(Family):
     settings = ("categorical",)
     options = (
         Option("dataset", "digits", "whose images", tuple(DATASETS), always_named=True),
-        Option("contrast", 0.3, "what CO leaves: 0.3, as run, or 0.2, as written", (0.3, 0.2)),
+        Option(
+            "contrast",
+            0.3,
+            "the contrast after CO: 0.3, as in the released code, or 0.2, as in the paper",
+            (0.3, 0.2),
+        ),
         Option("severity", "main", "of all corruptions", ("main", "lowest")),
     )
     input_dtype, training_length = "uint8", 1
@@ -95,7 +100,7 @@ class CorruptionsFamily(Family):
 
     def check(self, task: "Task") -> None:
         if task.severity == "lowest" and task.contrast != 0.3:
-            raise ValueError(f"contrast={task.contrast} has no meaning with severity=lowest; leave it out.")
+            raise ValueError(f"contrast={task.contrast} has no meaning for severity=lowest. Leave it out.")
 
     def published(self, task: "Task") -> Preset:
         return self._preset(task, 64, EPOCHS, "cosine_epochs")

@@ -23,7 +23,7 @@ class RNN(VariedFamily):
         Option(
             "target",
             "output",
-            "what is predicted: output, y_n; state, the whole hidden state s_n (regression alone)",
+            "what is predicted: output is y_n; state is the whole hidden state s_n (regression only)",
             choices=("output", "state"),
         ),
         *VariedFamily.options,
@@ -43,8 +43,8 @@ class RNN(VariedFamily):
         super().check(task)
         if task.target == "state" and task.setting != "regression":
             raise ValueError(
-                f"target='state' has a meaning in regression alone, received setting={task.setting!r}. "
-                "Leave target out."
+                f"target='state' needs setting='regression', received setting={task.setting!r}. Leave "
+                "target out."
             )
 
     def published(self, task: "Task") -> Preset:

@@ -55,10 +55,12 @@ class Library:
         )
         if not known:
             expected = "_".join(f"({'|'.join(DEGREES[place])})" for place in PLACES)
-            raise ValueError(f"library={name!r} is none; expected {expected}, and _bn behind it if you like.")
+            raise ValueError(
+                f"library={name!r} is not valid; expected {expected}, optionally followed by _bn."
+            )
         if degrees[1].startswith("mixed") and question != "comparison":
             raise ValueError(
-                f"library={name!r} is one of question='comparison', received question={question!r}. Take "
+                f"library={name!r} needs question='comparison', received question={question!r}. Choose "
                 "another module than 'mixed'."
             )
         return cls(name, question, tuple(degrees), bn)

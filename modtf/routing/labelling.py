@@ -71,15 +71,18 @@ def _spread(values: NDArray[Any], num_tokens: int, what: str, documents: Classes
     if documents is not None and len(values) == num_documents:
         if documents.names is None:
             return values[documents.numbers]
-        hint = "There is one for each document: number documents from 0, in the order of the labels."
+        hint = "The number fits documents: number documents from 0, in the order of the labels."
     elif 0 < 4 * more <= num_tokens:
-        hint = f"There are {more} fewer tokens: engines do not route the last token that they generate. If "
-        hint += "one is missing in each document, leave its last token out of the others, too."
+        hint = (
+            f"There are {more} fewer tokens, because engines do not route the last token that they "
+            "generate. If "
+        )
+        hint += "one is missing in each document, leave out the last token of each document here, too."
     else:
         hint = "Give one for every token, in the order of the tokens."
     raise ValueError(
-        f"{what} have shape {values.shape}; expected ({num_tokens},), one a token, or one a document of "
-        f"counts. {hint}"
+        f"{what} have shape {values.shape}; expected ({num_tokens},): one for each token, or one for each "
+        f"document of counts. {hint}"
     )
 
 
@@ -127,7 +130,7 @@ def names_of_labels(
     """Return the names of labels. The array "label_names" belongs to the array "labels" only."""
     names = as_names(arrays.optional("label_names", name)) if is_usual or name is not None else None
     if classes.names is not None and names is not None:
-        raise ValueError("labels are names themselves; leave out label_names, or number the labels.")
+        raise ValueError("labels are names already. Leave out label_names, or number the labels.")
     names = classes.names or names
     if names is not None and classes.numbers.max() >= len(names):
         raise ValueError(
@@ -141,7 +144,7 @@ def layer_names(arrays: Arrays, name: str | None, num_layers: int) -> tuple[str,
     """Return one name for each layer, or None."""
     names = as_names(arrays.optional("layer_names", name))
     if names is not None and len(names) != num_layers:
-        raise ValueError(f"There are {len(names)} layer_names; expected {num_layers}, one a layer.")
+        raise ValueError(f"There are {len(names)} layer_names; expected {num_layers}, one for each layer.")
     return names
 
 

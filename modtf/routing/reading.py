@@ -81,7 +81,8 @@ def counted(arrays: Arrays, shared: Sequence[int]) -> Counted:
     common = int(np.gcd.reduce(counts, axis=None))
     if common > 1:
         warn(
-            f"All counts are multiples of {common}, as where copies of tokens are added up. They are divided."
+            f"All counts are multiples of {common}, as if each token was counted {common} times. They are "
+            f"divided by {common}."
         )
     totals = counts.sum(axis=2) // max(common, 1)
     if (totals != totals[:, :1]).any():
@@ -93,9 +94,8 @@ def counted(arrays: Arrays, shared: Sequence[int]) -> Counted:
     counts = np.delete(counts // max(common, 1), list(shared), axis=2)
     if not totals.any() or (counts.max(axis=2) * (top_k or 1) > totals).any():
         raise ValueError(
-            f"{arrays.source} counts an expert up to {counts.max()} times of {totals.max()} choices; "
-            "expected at "
-            f"most one of the {top_k or 1} choices of each token."
+            f"{arrays.source} counts an expert up to {counts.max()} times in {totals.max()} choices; "
+            f"expected each expert at most once among a token's {top_k or 1} choices."
         )
     return Counted(counts, top_k)
 
@@ -110,8 +110,8 @@ def gates(arrays: Arrays, name: str) -> NDArray[Any]:
     layers = by_layer(arrays, name, values, "modules")
     if layers.shape[2] > layers.shape[1]:
         raise ValueError(
-            f"The array {name!r} of {arrays.source} has shape {values.shape}: fewer tokens than modules. "
-            "Transpose it if these axes are swapped; else measure more tokens."
+            f"The array {name!r} of {arrays.source} has shape {values.shape}, with fewer tokens than "
+            "modules. Transpose it if these axes are swapped; otherwise measure more tokens."
         )
     return layers
 
@@ -123,7 +123,8 @@ def sent(
     number = arrays.get("num_experts") if num_experts is None else np.asarray(num_experts)
     if number is None:
         raise ValueError(
-            "Give --num_experts=E (num_experts=E): those that no token was sent to cannot be seen."
+            "Give --num_experts=E (num_experts=E), because experts that received no token do not appear in "
+            "the array."
         )
     mass = arrays.optional("weights", weights)
     choices = Sent(
@@ -159,5 +160,7 @@ def by_layer(arrays: Arrays, name: str, values: NDArray[Any], last: str) -> NDAr
         )
     layers = values[np.newaxis] if values.ndim == 2 else values
     if layers.shape[1] == 0:
-        raise ValueError(f"The array {name!r} of {arrays.source} has shape {values.shape}: it has no tokens.")
+        raise ValueError(
+            f"The array {name!r} of {arrays.source} has shape {values.shape}, without any tokens."
+        )
     return layers

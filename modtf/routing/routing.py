@@ -114,7 +114,7 @@ class Routing:
 
     def _of(self, tokens: slice) -> NDArray[Any] | Experts:
         if isinstance(self.activations, Counted):
-            raise ValueError("These are counts, without tokens; measure them by routing.measure().")
+            raise ValueError("This routing holds counts without tokens. Measure it by routing.measure().")
         some = self.activations[:, tokens]
         return some if isinstance(some, Experts) else from_bfloat16(some)
 
@@ -142,7 +142,7 @@ class Routing:
         """Return the sums over all tokens; their `result()` measures them. `progress` wraps the chunks."""
         if isinstance(self.activations, Counted):
             if from_logits:
-                raise ValueError("These are counts of chosen experts; leave from_logits=True out.")
+                raise ValueError("This routing holds counts of chosen experts. Leave out from_logits=True.")
             accumulator = ActivationAccumulator(top_k=top_k or self.activations.top_k)
             accumulator.update_counts(self.activations.counts, self.labels)
             return accumulator
@@ -159,10 +159,12 @@ class Routing:
         num_labels = 0 if self.labels is None else len(np.unique(self.labels))
         if len(probs) != num_labels:
             raise ValueError(
-                f"There are {len(probs)} label_probs; expected {num_labels}, one a label that occurs."
+                f"There are {len(probs)} label_probs; expected {num_labels}, one for each label that occurs."
             )
         if not (min(probs) >= 0 and abs(sum(probs) - 1.0) < 1e-6):
-            raise ValueError(f"label_probs sum to {sum(probs):.6g}; expected numbers from 0 that sum to 1.")
+            raise ValueError(
+                f"label_probs sum to {sum(probs):.6g}; expected numbers of at least 0 that sum to 1."
+            )
 
     @property
     def has_tokens(self) -> bool:

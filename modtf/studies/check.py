@@ -20,7 +20,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
     Options of routers and architectures are checked only when a cell is built.
     """
     if not cells:
-        raise ValueError("The study has no cells. Widen its filters or choices.")
+        raise ValueError("The study has no cells. Relax its filters or choices.")
     _refuse(cells, check_cell, "{label}: {error}")
     seen: dict[str, Cell] = {}
     for cell in cells:

@@ -33,7 +33,7 @@ class Grid:
         `ValueError` if both set the same name."""
         axes, other_axes = (set().union(*one.points) for one in (self, other))
         if twice := ", ".join(sorted(axes & other_axes)):
-            raise ValueError(f"Both factors of a product of grids set {twice}. Set it in one of them.")
+            raise ValueError(f"Both factors of a product of grids set {twice}. Set it in only one of them.")
         return Grid([{**a, **b} for a, b in product(self.points, other.points)])
 
     def __add__(self, other: "Grid") -> "Grid":
@@ -95,7 +95,10 @@ def shard_of(items: Sequence[T], shard: str) -> list[T]:
     jobs of an array use it. Small and large cells are spread evenly, and the jobs are independent."""
     match = re.fullmatch(r"(\d+)/(\d+)", shard)
     if not match or not int(match[1]) < int(match[2]):
-        raise ValueError(f"--shard={shard}: expected i/n, i from 0 to n-1: 0/8 is the first of 8.")
+        raise ValueError(
+            f"--shard={shard} is not valid; expected i/n with i between 0 and n-1, for example 0/8, the "
+            "first of 8."
+        )
     return list(items[int(match[1]) :: int(match[2])])
 
 

@@ -86,15 +86,15 @@ def load_study(location: str | Path) -> StudyFile:
         cells = getattr(module, "cells", lambda: getattr(module, "CELLS", None))
     else:
         raise ValueError(
-            f"There is no study {text!r}; expected {', '.join(STUDIES)}, or the path of a file ending in .py."
-            f"{did_you_mean(text, STUDIES)}"
+            f"The study {text!r} does not exist; expected {', '.join(STUDIES)}, or the path of a file that "
+            f"ends in .py.{did_you_mean(text, STUDIES)}"
         )
     try:
         made = cells()
         if not isinstance(made, Sequence) or not all(isinstance(cell, Cell) for cell in made):
             raise ValueError(
-                "it must define CELLS, a list of modtf.Cell, or a function cells() that returns one; "
-                f"found {type(made).__name__}. A Grid becomes one by its method cells()."
+                "it must define CELLS, a list of modtf.Cell, or a function cells() that returns one; found "
+                f"{type(made).__name__}. The method cells() of a Grid returns such a list."
             )
         check_cells(made)
     except ValueError as error:

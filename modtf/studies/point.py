@@ -125,7 +125,9 @@ def _protocol(task: Task, named: Any, changes: Mapping[str, Mapping[str, Any]]) 
     """Return a point's protocol, with the fields that it changes."""
     named = named(task) if callable(named) else named
     if not isinstance(named, Protocol):
-        raise ValueError(f"protocol={named!r}: expected a modtf.Protocol or a function that gives one.")
+        raise ValueError(
+            f"protocol={named!r} is not valid; expected a modtf.Protocol or a function that returns one."
+        )
     for part, known in PARTS.items():
         for name in changes[part]:
             check_choice(f"{part} field", name, known)

@@ -33,8 +33,8 @@ class HostBatches:
         specs = tf.nest.flatten(self.dataset.element_spec)
         if not all(spec.shape.is_fully_defined() for spec in specs):
             raise ValueError(
-                f"The batches of a stream must have one shape, received {self.dataset.element_spec}. Take "
-                "`.batch(..., drop_remainder=True)`."
+                f"The batches of a stream must have the same shape, received {self.dataset.element_spec}. "
+                "Use `.batch(..., drop_remainder=True)`."
             )
         return sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
 

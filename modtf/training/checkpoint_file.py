@@ -25,7 +25,7 @@ def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write the complete file to disk, after which the old one moves to `previous(path)`."""
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
-            raise ValueError(f"{name} is an array of objects; a checkpoint holds numbers and text alone.")
+            raise ValueError(f"{name} is an array of objects; expected numbers or text.")
     with atomic_path(path) as temporary:
         with temporary.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -51,11 +51,11 @@ def load(path: Path, say: Callable[[str], object] = print) -> Arrays | None:
         else:
             if problems:
                 os.replace(older, path)
-                say(f"{problems[0]}: going on from the one before it.")
+                say(f"{problems[0]}. Training resumes from the checkpoint before it.")
             return arrays
     path.unlink(missing_ok=True)
     older.unlink(missing_ok=True)
-    say(f"{' and '.join(problems)}: training starts anew.")
+    say(f"{' and '.join(problems)}. Training starts from the beginning.")
     return None
 
 
@@ -80,4 +80,4 @@ def _read(path: Path) -> Arrays:
     except MemoryError:
         raise
     except Exception as error:  # zipfile and NumPy raise many errors on a flipped bit
-        raise DamagedError(f"The checkpoint {path} is damaged, or of another version of modtf") from error
+        raise DamagedError(f"The checkpoint {path} is damaged or from another version of modtf") from error

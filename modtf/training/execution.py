@@ -68,7 +68,7 @@ def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[s
     large = can_use_large_programs(model)
     if len(devices) > 1 and not (large and isinstance(model, ModularModel) and model.num_members > 1):
         raise ValueError(
-            f"{len(devices)} devices were given to share the members of a population: that needs a model of "
+            f"{len(devices)} devices cannot share the members of this model. Expected a model of "
             "modtf.build with several members, TensorFlow, XLA, and no tf.distribute strategy."
         )
     if not large:

@@ -97,15 +97,19 @@ def _compile(
     """Compile a model. With several replicas: without XLA, and with one step per call."""
     if training.dtype and model.dtype_policy.name != training.dtype:
         raise ValueError(
-            f"precision={training.precision!r} needs a model that was built with dtype={training.dtype!r}; "
-            f"this one's is {model.dtype_policy.name!r}."
+            f"precision={training.precision!r} needs a model with dtype={training.dtype!r}, received one "
+            f"with {model.dtype_policy.name!r}. Build it with that dtype."
         )
     replicas = getattr(_strategy(model), "num_replicas_in_sync", 1)
     if training.batch_size % replicas:
-        raise ValueError(f"batch_size={training.batch_size} must be divisible by the {replicas} replicas.")
+        raise ValueError(
+            f"batch_size={training.batch_size} is not valid; expected a multiple of {replicas}, the number "
+            "of replicas."
+        )
     if replicas > 1:
         print(
-            f"{replicas} replicas: training without XLA and one step per call (Keras supports neither here)."
+            f"{replicas} replicas: training runs without XLA and one step per call, because Keras supports "
+            "neither XLA nor several steps with replicas."
         )
         jit_compile, steps_per_execution = False, 1
     with scope_of(model):

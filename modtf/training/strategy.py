@@ -37,7 +37,10 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
         shared = tuple(devices[:num_members])
         return shared if len(shared) > 1 else None
     if batch_size % len(devices):
-        raise ValueError(f"batch_size={batch_size} must be divisible by the {len(devices)} devices.")
+        raise ValueError(
+            f"batch_size={batch_size} is not valid; expected a multiple of {len(devices)}, the number of "
+            "devices."
+        )
     return tf.distribute.MirroredStrategy(devices)
 
 
@@ -55,7 +58,8 @@ def check_strategy(strategy: Any) -> None:
         check_devices(check_names("strategy", strategy))
     elif not isinstance(strategy, tf.distribute.Strategy | None):
         raise ValueError(
-            f"strategy={strategy!r} is none; expected a tf.distribute.Strategy, names of devices, or None."
+            f"strategy={strategy!r} is not valid; expected a tf.distribute.Strategy, names of devices, or "
+            "None."
         )
 
 

@@ -170,7 +170,9 @@ def load_model(path: str | Path) -> keras.Model:
     """
     check_path("path", path)
     if not Path(path).exists():
-        raise FileNotFoundError(f"There is no file {str(path)!r}. Give one that model.save('x.keras') wrote.")
+        raise FileNotFoundError(
+            f"The file {str(path)!r} does not exist. Give a file that model.save('x.keras') wrote."
+        )
     for name in ARCHITECTURES:
         ARCHITECTURES[name]  # the lookup imports the module
     try:
@@ -181,8 +183,8 @@ def load_model(path: str | Path) -> keras.Model:
     except Exception as error:  # Keras, HDF5 and zip raise many errors on a damaged file
         reason = " ".join(str(error).split())[:500] or type(error).__name__
         raise ValueError(
-            f"{path} cannot be read as a model ({reason}). Expected what model.save('x.keras') wrote; code "
-            "in it is never run."
+            f"{path} cannot be read as a model ({reason}). Expected a file that model.save('x.keras') "
+            "wrote. Code in it is never run."
         ) from error
 
 

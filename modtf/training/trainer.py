@@ -123,7 +123,7 @@ class TrainerContext:
         if stage:
             check_name("a stage", stage)
         if stage in self._stages:
-            raise ValueError(f"There was a stage {stage!r} already. Give every stage a name of its own.")
+            raise ValueError(f"The stage {stage!r} exists already. Give every stage a different name.")
         self._stages.add(stage)
         own, callbacks = model is self.model, [*callbacks, *self.callbacks]
         training = replace(training or self.training, steps=steps)

@@ -28,7 +28,9 @@ def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axi
         namespace, _, name = path.partition(".")
         if path == LEARNING_RATE:
             if not all(isinstance(rate, int | float) and 0 < rate < 1 for rate in axis.ends):
-                raise ValueError(f"--space {text}: learning rates must lie between 0 and 1.")
+                raise ValueError(
+                    f"--space {text}: a learning rate is not valid; expected numbers between 0 and 1."
+                )
         elif namespace in OPTIONS and name:
             _check_option(path, cells)
         else:
@@ -77,7 +79,9 @@ def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, s
     """Return a search in which a grid takes `points` values of a range. Raise `ValueError` if there is
     nothing to tune, or too little for Hyperband."""
     if not space:
-        raise ValueError(f"Nothing can be tuned of {base.variant!r}: give --space, or let the rate vary.")
+        raise ValueError(
+            f"{base.variant!r} has nothing to tune. Give --space, or do not fix the learning rate."
+        )
     if oracle == "grid":
         space = {path: axis.spread(points) for path, axis in space.items()}
     if oracle == "hyperband":
@@ -85,11 +89,12 @@ def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, s
         if number < DRAWN:
             raise ValueError(
                 f"--oracle={oracle} draws {DRAWN} settings, but the space of {base.variant!r} has only "
-                f"{number}. Give a range, low:high, or take --oracle=grid."
+                f"{number}. Give a range, low:high, or choose --oracle=grid."
             )
         if base.protocol.training.steps < LONGEST:
             raise ValueError(
-                f"--oracle={oracle} needs at least {LONGEST} steps, whose parts it trains first."
+                f"--oracle={oracle} needs at least {LONGEST} training steps, because it first trains for a "
+                "part of them. Give a larger --steps."
             )
     return Search(base, space, oracle, seed)
 

@@ -71,7 +71,7 @@ def run_search(search: Search, out: Path, run: Run, limit: int | None, retry_fai
                 result = f"{cell.task.performance} {mean:.4g}, {time.monotonic() - begun:.0f} s"
             else:
                 trial.status = FAILED
-                result = f"failed: {trial.message}; see {out / cell.folder}/error.json"
+                result = f"failed: {trial.message}; {out / cell.folder}/error.json has more"
             oracle.end_trial(trial)
             tried = in_words(search.values_of(values))
             print(f"{cell.variant} trial {int(trial.trial_id)}, {tried}: {result}", flush=True)

@@ -150,12 +150,13 @@ def find_searches(out: str | Path) -> list[Search]:
             searches.append(Search.from_dict(json.loads(path.read_text(encoding="utf-8"))))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
-                f"{path} describes no search of this version ({error}). Remove its folder and tune again."
+                f"{path} does not describe a search of this version ({error}). Remove its folder and tune "
+                "again."
             ) from error
     if not searches:
         raise FileNotFoundError(
-            f"{str(out)!r} holds no search: no {SEARCHES}/*/{DEFINITION}. Give the folder that was --out of "
-            "launch/tune.py."
+            f"{str(out)!r} holds no search: the files {SEARCHES}/*/{DEFINITION} are missing. Give the "
+            "folder that was --out of modtf tune."
         )
     return searches
 
@@ -163,8 +164,8 @@ def find_searches(out: str | Path) -> list[Search]:
 def unreadable(path: Path, error: Exception) -> ValueError:
     """Return the error to raise for an invalid file of a search."""
     return ValueError(
-        f"{path} is not what tuning writes ({error!r}). Remove the folder {path.parent} and tune again: "
-        "finished trials are found, and not trained again."
+        f"{path} is not a file that tuning wrote ({error!r}). Remove the folder {path.parent} and tune "
+        "again. Finished trials are not trained again."
     )
 
 

@@ -74,7 +74,7 @@ def validation(cell: Cell, folder: str | Path) -> np.ndarray:
     frame = frame[(frame["measure"] == cell.task.performance) & (frame["step"] > 0)]
     table = frame.pivot(index=SEEDS, columns="step", values="value")
     if set(table.index) != set(cell.members) or not len(table.columns):
-        raise ValueError(f"{path} is not the history of its cell. Remove its folder and run the cell again.")
+        raise ValueError(f"{path} does not belong to its cell. Remove its folder and run the cell again.")
     tail = sorted(table.columns)[-tail_length(len(table.columns)) :]
     return table.loc[list(cell.members), tail].to_numpy(np.float64).mean(axis=1)
 
@@ -145,7 +145,7 @@ def trials_note(search: Search) -> str:
     members = search.base.members
     tasks = len({data_seed for data_seed, _ in members})
     words = f"mean ±{LEVEL:.0%} interval (Student's t) over {plural(tasks, 'task')}"
-    words = words if tasks > 1 else "mean of one task; other tasks may differ, so no interval"
+    words = words if tasks > 1 else "mean over one task; other tasks may differ, so no interval"
     return f"{words}, {plural(len(members), 'member')} in every trial; smaller is better."
 
 
@@ -219,14 +219,14 @@ def _choose(out: str | Path, known: Sequence[tuple[Search, Best | None]], cell: 
     words = _in_words(cell)
     if chosen:
         names = ", ".join(best.search.name for best in chosen)
-        what = f"{words} was tuned in ways that cannot be compared ({names}). Tune it at R = "
+        what = f"{words} was tuned in several ways that cannot be compared ({names}). Tune it at R = "
         what += f"{cell.task.num_rules} and width {cell.width}, or move all but one of these folders away."
     elif of_variant:
-        what = f"no trial of {words} has finished, or all diverged. Give the same launch/tune.py command "
-        what += "again, or widen its space."
+        what = f"no trial of {words} has finished without diverging. Rerun the same modtf tune command "
+        what += "or widen its space."
     else:
         names = ", ".join(dict.fromkeys(_in_words(search.base) for search, _ in known))
-        what = f"nothing was found for {words}, only for {names}. Tune it first, with launch/tune.py."
+        what = f"it holds no search of {words}, only of {names}. Run modtf tune for it first."
     raise ValueError(f"--best={out}: {what}")
 
 

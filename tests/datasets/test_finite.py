@@ -130,7 +130,7 @@ def test_conditions_of_one_shape_share_a_pipeline(task, draw, on_device):
 def test_options_that_there_are_not_are_refused(task):
     with pytest.raises(ValueError, match=r"Images\.examples, .* 'toy', received the options tilt: got an"):
         stream(task, options={"tilt": 1})
-    with pytest.raises(ValueError, match="condition='by1' says scale, seq_len and options"):
+    with pytest.raises(ValueError, match="condition='by1' already sets scale, seq_len and options"):
         stream(task, condition="by1", scale=2.0)
 
 

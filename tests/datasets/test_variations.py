@@ -180,12 +180,12 @@ def test_the_bits_of_inputs():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"zipf": -1.0}, "zipf=-1.0 is not valid; expected a number from 0 to 4"),
+        ({"zipf": -1.0}, "zipf=-1.0 is not valid; expected a number between 0 and 4"),
         ({"zipf": float("nan")}, "zipf=nan"),
         ({"zipf": 4.0, "num_rules": 32}, "1 token in 1,134,888; expected at least 1 in 3,200"),
         ({"num_train": 2.5}, "num_train=2.5 is not valid; expected an integer"),
         ({"num_train": -1}, "num_train=-1"),
-        ({"noise": -0.1}, "noise=-0.1 is not valid; expected a number from 0"),
+        ({"noise": -0.1}, "noise=-0.1 is not valid; expected a number between 0"),
         (
             {"noise": 0.5, "setting": "classification"},
             "noise=0.5 flips half .* expected .* below 0.5",

@@ -161,7 +161,7 @@ def obeyed(said: str, loop: Loop) -> bool:
     if "was renamed or copied. Move it away" in last:
         shutil.rmtree(last.split("error: ")[-1].split(" holds ")[0])
         loop.counts["refused, and moved away"] += 1
-    elif "is the checkpoint of another training" in last:
+    elif "is the checkpoint of another run" in last:
         stray = Path(last.split(" is the checkpoint of")[0].split(" ")[-1])
         for path in stray.parent.glob("checkpoint*"):
             path.unlink()

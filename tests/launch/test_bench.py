@@ -64,7 +64,7 @@ def test_the_table_of_a_device() -> None:
         ("--width=2", "too small for 32 modules"),
         ("--variant=gt", "--variant='gt'"),
         ("--members=0", "--members=0"),
-        ("--members=1,2", "several numbers need --device"),
+        ("--members=1,2", "Give --device to measure several"),
         ("--repeats=0", "--repeats=0"),
         ("--seconds=0", "--seconds=0"),
         ("--search=v2", "no meaning for arch='mlp'"),
@@ -77,7 +77,7 @@ def test_the_table_of_a_device() -> None:
         ("--device=cpu --kernels=gpu", "--kernels='gpu'"),
         ("--device=cpu --members=1,x", "integers separated by commas"),
         ("--device=cpu --minutes=0", "--minutes=0"),
-        ("--device=cpu --all", "belongs to the table of CPU time"),
+        ("--device=cpu --all", "applies to CPU time only"),
         ("--device=cpu --set=training.steps=2", "--set training.steps is not known"),
     ],
 )

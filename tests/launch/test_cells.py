@@ -189,10 +189,10 @@ def test_settings_without_meaning(argument, command):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "Give --study=NAME, or say at least --arch"),
+        ([], "Give --study=NAME or --arch"),
         (["--arch=cnn"], "--arch='cnn' is not known; expected one of mlp, mha, rnn"),
-        (["--arch=mlp", "--rules=two"], "--rules=two: expected whole numbers"),
-        (["--arch=mlp", "--variant="], "--variant is empty; expected some of monolithic"),
+        (["--arch=mlp", "--rules=two"], "--rules=two: expected integers"),
+        (["--arch=mlp", "--variant="], "--variant is empty; expected one or more of monolithic"),
         (["--arch=mlp", "--setting=ranking"], "setting='ranking' is not known"),
         (["--arch=mlp", "--tasks=0"], "tasks=0 is not valid"),
         (["--arch=mlp", "--model=mine"], "--model='mine' is not known; registered: none"),

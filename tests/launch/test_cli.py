@@ -42,10 +42,10 @@ def test_an_error_is_one_line(command, error):
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [
-        ("mlp", "'mlp' was not expected; flags are written --name=value."),
+        ("mlp", "the argument 'mlp' is unexpected; write flags as --name=value."),
         ("--rules=many", "--rules=many: expected an integer."),
-        ("--rulse=3", "--rulse: there is no such flag; did you mean --rules?"),
-        ("--resume", "--resume: there is no such flag; resuming is automatic: give the same command again"),
+        ("--rulse=3", "--rulse: this flag does not exist; did you mean --rules?"),
+        ("--resume", "--resume: this flag does not exist; rerun the same command to resume"),
         ("--plugin", "Missing value for flag --plugin"),
         ("--plugin=no", "The plug-in 'no' failed: ModuleNotFoundError: No module named 'no'"),
     ],
@@ -55,9 +55,7 @@ def test_bad_arguments_are_one_line(command, argument, expected):
     assert done == (1, "", f"command.py: error: {expected}\n")
 
 
-@pytest.mark.parametrize(
-    ("resumes", "hint"), [(True, "; the same command resumes where it was"), (False, "")]
-)
+@pytest.mark.parametrize(("resumes", "hint"), [(True, "; rerun the command to resume"), (False, "")])
 def test_an_interruption(command, resumes, hint):
     done = command(failing(KeyboardInterrupt()), resumes=resumes)
     assert done == (130, "", f"\ncommand.py: interrupted{hint}.\n")
@@ -65,7 +63,7 @@ def test_an_interruption(command, resumes, hint):
 
 def test_exit_of_others_is_no_success(command):
     done = command(failing(SystemExit(0)))
-    assert done == (1, "", "command.py: error: sys.exit(0) was called before the command had ended.\n")
+    assert done == (1, "", "command.py: error: sys.exit(0) was called before the command ended.\n")
 
 
 PRINTS = """

@@ -168,17 +168,17 @@ def test_chunks_are_the_tokens_in_order(arrays, tmp_path, monkeypatch):
 
 #: flags, arrays, and what is said against them
 BAD = [
-    ("--top_k=9", {}, "top_k=9, but there are only 4 modules"),
+    ("--top_k=9", {}, "top_k=9 is not valid; expected at most 4"),
     ("--label_probs=often", {}, "--label_probs=often is not valid; expected observed, uniform"),
     ("--label_probs=0.5,0.5", {}, "There are 2 label_probs; expected 3"),
     ("--label_probs=0.5,0.5,0.5", {}, "label_probs sum to 1.5; expected"),
-    ("--num_experts=8", {}, "--num_experts belongs to chosen experts, but gates were read"),
+    ("--num_experts=8", {}, "--num_experts applies to chosen experts, but the file holds gates"),
     ("--confidence=2", {}, "--confidence=2.0 is not valid"),
     ("--permutations=-1", {}, "--permutations=-1 is not valid"),
     ("--permutations=1000000000", {}, "--permutations=1000000000 is not valid; expected an integer"),
     (f"--permutations={10**30}", {}, f"--permutations={10**30} is not valid; expected an integer"),
-    ("--labels=domains", {}, "no array 'domains' in .*; there are activations, labels"),
-    ("--documents=pages", {}, "no array 'pages'"),
+    ("--labels=domains", {}, "The array 'domains' does not exist in .*, which has activations, labels"),
+    ("--documents=pages", {}, "array 'pages' does not exist"),
     ("--labels=absent.npy", {}, "absent.npy does not exist"),
     ("", {"labels": np.array([{}] * TOKENS)}, "'labels' of .* cannot be read: it holds Python objects"),
     ("", {"activations": np.full((TOKENS, 4), "x")}, "is of type <U1; expected numbers"),
@@ -189,7 +189,7 @@ BAD = [
     (
         "",
         {"labels": np.full(TOKENS, "a"), "label_names": np.array(["a"])},
-        "labels are names themselves; leave out label_names",
+        "labels are names already. Leave out label_names",
     ),
     ("", {"layer_names": np.array(["a"])}, "There are 1 layer_names; expected 2"),
     (
@@ -214,7 +214,8 @@ def test_no_file_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("absent.npz", "does not exist"), ("x.txt", "is of no known format: npz, npy")]
+    ("name", "words"),
+    [("absent.npz", "does not exist"), ("x.txt", "has an unknown format; expected one of npz, npy")],
 )
 def test_what_is_no_array_is_one_line(name, words, tmp_path):
     (tmp_path / "x.txt").write_text("nothing")
@@ -242,5 +243,7 @@ def test_what_claims_more_than_there_is(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"claims8\.npz cannot be read: Unable to allocate 7\.28 TiB"):
         Routing.read(tmp_path / "claims8.npz")
     monkeypatch.setattr("modtf.files.LARGE", 1 << 20)
-    with pytest.raises(ValueError, match=r"unpacks8\.npz would unpack from 2,\d+ to 2,097,280 bytes: more"):
+    with pytest.raises(
+        ValueError, match=r"unpacks8\.npz would unpack from 2,\d+ to 2,097,280 bytes, which is more"
+    ):
         Routing.read(tmp_path / "unpacks8.npz")

@@ -78,7 +78,9 @@ def test_without_labels_load_is_compared(files, tmp_path):
     key = (1, "hard", "effective_experts")
     assert table.loc[key, "value"] == pytest.approx(pages[1].loc[key, "value"] - pages[0].loc[key, "value"])
     bare["late"]["experts"] = bare["late"]["experts"][:, 1:]
-    with pytest.raises(ValueError, match=r"late\.npz has 599 tokens and .*early\.npz 600; expected the same"):
+    with pytest.raises(
+        ValueError, match=r"late\.npz has 599 tokens, but .*early\.npz has 600; expected the same"
+    ):
         run(tmp_path, bare)
 
 
@@ -92,7 +94,11 @@ def test_without_labels_load_is_compared(files, tmp_path):
         ),
         ("tokens", lambda values: values + 1, "other tokens than"),
         ("documents", lambda values: values // 2, "other documents than"),
-        ("experts", lambda values: values[:1], "late.npz has 1 layers and .*early.npz 2; expected the same"),
+        (
+            "experts",
+            lambda values: values[:1],
+            "late.npz has 1 layers and .*early.npz has 2; expected the same",
+        ),
     ],
 )
 def test_other_tokens_are_refused_before_anything_is_written(name, change, words, files, tmp_path):
@@ -104,5 +110,7 @@ def test_other_tokens_are_refused_before_anything_is_written(name, change, words
 
 def test_files_of_one_name_are_called_by_their_folders():
     assert measure.run_names(["a/x.npz", "b/x.npz"]) == ["a_x", "b_x"]
-    with pytest.raises(ValueError, match="--activations are called a_x, a_x; expected names of their own"):
+    with pytest.raises(
+        ValueError, match="--activations: the files have the names a_x, a_x; expected different names"
+    ):
         measure.run_names(["a/x.npz", "a/x.npz"])

@@ -103,5 +103,5 @@ def test_files_that_are_something_else(name, tmp_path):
 def test_experts_need_their_number(routed, tmp_path):
     with pytest.raises(ValueError, match="Give --num_experts=E"):
         measured(write_npz(tmp_path / "x", routed), tmp_path / "out")
-    with pytest.raises(ValueError, match="--shared=a is no number"):
+    with pytest.raises(ValueError, match="--shared=a is not valid"):
         measured(write_npz(tmp_path / "x", routed), tmp_path / "out", "--num_experts=6", "--shared=a")

@@ -25,7 +25,7 @@ def test_names_and_patterns() -> None:
     [
         ((), "--configs"),
         (("--configs=mlp_regression_r1_task0",), "at least 2 rules"),
-        (("mlp_*",), "'mlp_*' was not expected"),
+        (("mlp_*",), "the argument 'mlp_*' is unexpected"),
         (("--configs=mlp_*", "--file_format=csv"), "expected one of tfrecord, array_record"),
     ],
 )

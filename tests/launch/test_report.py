@@ -24,7 +24,7 @@ def test_the_command(study_folder, tmp_path):
     for claim in CLAIMS.values():
         assert (claim.text in result.stdout) == (not (claim.families or claim.router))
     assert "Among routers and R:\nmeasure " in result.stdout
-    assert "No cell missing" in result.stdout
+    assert "All requested cells are present" in result.stdout
     assert f"Wrote {out / 'report.html'}" in result.stdout
     assert result.stderr == ""
     assert (out / "figures" / "ranking.png").exists()
@@ -63,7 +63,7 @@ def test_an_archive_alone_and_what_is_drawn_from_it(study_folder, tmp_path, caps
     [
         (["--results=,", "--out=out"], "Give --results=DIR"),
         (["--results=absent"], "--out=DIR"),
-        (["--results=absent", "--out=out"], "no folder 'absent'"),
+        (["--results=absent", "--out=out"], "folder 'absent' does not exist"),
         (["--results=absent", "--out=out", "--figures=pie_in_the_sky"], "ranking_pies"),
     ],
 )

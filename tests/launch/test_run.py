@@ -79,7 +79,7 @@ def test_a_router_that_is_refused_does_not_stop_the_others(tmp_path, monkeypatch
     ran = lambda cell, out, **how: write_cell(out, cell, num_evaluations=1)  # noqa: E731
     monkeypatch.setattr("modtf.engines.cell.run_cell", ran)
     asked = [*SMALL, "--arch=rnn", "--variant=expert_choice,gt_modular", f"--out={tmp_path / 'out'}"]
-    with pytest.raises(ValueError, match=r"^left out: expert_choice; why stands above"):
+    with pytest.raises(ValueError, match=r"^left out: expert_choice. The reasons are printed above"):
         main(given(launch.run, *asked))
     said = capsys.readouterr().out
     assert "expert_choice is left out: The router ExpertChoice lets modules choose among all" in said
@@ -103,26 +103,26 @@ def test_again_it_prints_the_same_table_at_once(finished):
 def test_another_configuration_is_refused(finished):
     out, _, _ = finished
     result = run(*SMALL, "--learning_rate=0.1", f"--out={out}")
-    words = f"--out={out} holds another configuration ({out / 'run.json'}); choose another folder."
+    words = f"--out={out} holds results of another configuration ({out / 'run.json'}). Choose another folder."
     assert (result.returncode, result.stderr) == (1, f"run.py: error: {words}\n")
 
 
 BAD = {
     "--arch=cnn": "--arch='cnn' is not known; expected one of mlp, mha, rnn, ",
     "--variant=modulr": "Did you mean 'modular'?",
-    "--results=runs": "--results: there is no such flag; did you mean --out?",
+    "--results=runs": "--results: this flag does not exist; did you mean --out?",
     "--variant=modular,gt": "--variant='gt' is not known; expected one of monolithic, modular, ",
     "--rules=1": "--rules=1 is not valid; expected an integer of at least 2",
     "--rules=eight": "--rules=eight: expected an integer.",
     "--width=1 --rules=8": "width=1 is too small for 8 modules",
     "--arch=rnn --width=1 --rules=32": "width=1 is too small for 32 modules",
     "--seeds=0": "--seeds=0",
-    "--learning_rate=-1": "--learning_rate=-1.0 must lie between 0 and 1",
+    "--learning_rate=-1": "--learning_rate=-1.0 is not valid; expected a number between 0 and 1",
     "--learning_rate=nan": "--learning_rate=nan",
-    "--arch=rnn --target=state --setting=classification": "target='state' has a meaning in regression alone",
+    "--arch=rnn --target=state --setting=classification": "target='state' needs setting='regression'",
     "--batch_size=1000000000": "cannot fit: it needs at least 208.0 GB of memory (the largest batch",
     "--tasks=1000000 --seeds=1000000": "seeds=1000000 cannot fit: it needs at least 200,000.0 GB",
-    "--arch=vqa_mnist --variant=all_mixed_all": "is one of question='comparison', received",
+    "--arch=vqa_mnist --variant=all_mixed_all": "needs question='comparison', received",
     "--checkpoint=first": "--checkpoint='first' is not known; expected one of tail, last, best",
     "--plugin=file": "The plug-in 'file' failed: ModuleNotFoundError: No module named 'file'",
     "--out=file/below": "--out=file/below cannot be written",
@@ -146,8 +146,8 @@ def test_bad_input_is_one_clear_line_at_once(arguments, call, monkeypatch, tmp_p
 @pytest.mark.parametrize(
     ("variant", "library", "words"),
     [
-        ("gt_modular", "sub_bogus_all", "library='sub_bogus_all' is none; expected"),
-        ("modular_op", "all_all_all", "has a router, and library='all_all_all' no routed place"),
+        ("gt_modular", "sub_bogus_all", "library='sub_bogus_all' is not valid; expected"),
+        ("modular_op", "all_all_all", "has a router, and library='all_all_all' has no routed layer"),
     ],
 )
 def test_what_only_a_model_knows_is_said_before_anything_is_written(variant, library, words, call, tmp_path):

@@ -23,7 +23,7 @@ def test_errors_are_one_line(call, tmp_path):
     for arguments, words in [
         ([f"--study={study}"], "1 of 1 cell cannot run"),
         (["--study=testing", "--shard=3/3"], "--shard=3/3: expected i/n"),
-        (["--arch=vqa_mnist", "--variant=all_mixed_all"], "is one of question='comparison', received"),
+        (["--arch=vqa_mnist", "--variant=all_mixed_all"], "needs question='comparison', received"),
         (["--study=testing", "--workers=0"], "workers=0 is not valid"),
     ]:
         status, _, error = call(command, "sweep.py", *arguments, f"--out={tmp_path / 'out'}")
@@ -80,7 +80,7 @@ def test_the_whole_command(tmp_path):
     again = run(*arguments, env=environment)
     assert again.returncode == 1
     assert "0 cells finished now, 1 before, 1 failed." in again.stdout
-    assert "--retry_failed runs them again" in again.stdout
+    assert "--retry_failed runs them" in again.stdout
     preview = run(*arguments, "--dry_run", "--variant=gt_modular", env=environment)
     assert preview.returncode == 0, preview.stderr[-3000:]
     assert "mlp_regression_r2_e4_gt_modular       2          4" in preview.stdout

@@ -35,13 +35,16 @@ CELLS = grid(num_rules=4, width=8, variant="top_k", members=((7, 0),), **{"route
     [
         (["--points=1"], "--points=1 is not valid; expected an integer of at least 2"),
         (["--trials=0"], "--trials=0 is not valid"),
-        (["--space=learning_rate=2:1"], "the first number must be below the second"),
-        (["--space=learning_rate=1e-4,1e-3", "--learning_rate=0.1"], "--space learning_rate and a single"),
-        (["--learning_rate=0.1", "--variant=modular"], "Nothing can be tuned of 'modular'"),
+        (["--space=learning_rate=2:1"], "expected a first number below the second"),
+        (["--space=learning_rate=1e-4,1e-3", "--learning_rate=0.1"], "--space learning_rate and a fixed"),
+        (["--learning_rate=0.1", "--variant=modular"], "'modular' has nothing to tune"),
         (["--space=router.k=1,2", "--variant=modular"], "--space router.k is not known"),
-        (["--oracle=bayesian", "--shard=0/2"], "--shard is for grid and random: bayesian runs one trial at"),
+        (
+            ["--oracle=bayesian", "--shard=0/2"],
+            "--shard applies to grid and random only, because bayesian runs one trial at",
+        ),
         (["--workers=0"], "workers=0 is not valid"),
-        (["--space=router.k=1,9", "--variant=top_k", "--rules=2"], "k=9 is more than the 2 modules"),
+        (["--space=router.k=1,9", "--variant=top_k", "--rules=2"], "k=9 is not valid; expected at most 2"),
     ],
 )
 def test_what_is_refused_before_anything_is_written(arguments, words, tmp_path, monkeypatch):
@@ -102,7 +105,7 @@ def test_every_cell_of_a_study_is_tuned(tuned, tmp_path):
 
 
 def test_a_trial_that_failed_is_the_status_of_the_command(tuned):
-    with pytest.raises(ValueError, match=r"1 trial.* failed, see error"):
+    with pytest.raises(ValueError, match=r"1 trial.* failed. Their folders hold error"):
         tuned("--variant=modular", "--space=learning_rate=0.05")
 
 
@@ -135,7 +138,7 @@ def test_sweep_uses_what_was_found_and_run_does_not_mix_it_with_others(tuned, ca
     asked = cells_of_flags(given(run, "--variant=modular"))
     (tmp_path / run.RUN).write_text(run.check_folder(tmp_path, asked, "runs/tuning"))
     run.check_folder(tmp_path, asked, "runs/tuning")
-    with pytest.raises(ValueError, match="holds another configuration"):
+    with pytest.raises(ValueError, match="holds results of another configuration"):
         run.check_folder(tmp_path, asked)
     out, _ = tuned("--variant=modular", "--space=learning_rate=0.02")
     values = given(sweep, "--arch=mlp", "--rules=2,4", "--variant=modular", f"--best={out}")
@@ -148,7 +151,7 @@ def test_sweep_uses_what_was_found_and_run_does_not_mix_it_with_others(tuned, ca
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--variant=modular,monolithic"], "nothing was found for monolithic of mlp_regression, only for"),
+        (["--variant=modular,monolithic"], "it holds no search of monolithic of mlp_regression, only of"),
         (["--variant=modular", "--learning_rate=0.1"], "--best and a learning rate cannot both be given"),
         (["--variant=modular", "--set=training.learning_rate=0.1"], "--best and a learning rate cannot both"),
     ],

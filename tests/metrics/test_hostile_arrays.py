@@ -74,7 +74,9 @@ def test_what_numpy_would_make_numbers_of(kind):
         lambda: modtf.measure_activations(make(GOOD), labels, permutations=2),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=f"must be a rectangular array of numbers: these are {kind[:4]}"):
+        with pytest.raises(
+            ValueError, match=f"must be a rectangular array of numbers: the values are {kind[:4]}"
+        ):
             call()
 
 

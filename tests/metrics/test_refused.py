@@ -47,8 +47,11 @@ DRAWS = [
     (([[0.5, 0.5]], [1, 0]), r"usage .* shape \(2,\)"),
 ]
 OF_ANOTHER_MATRIX = [
-    ({"usage": np.full((5, 3), 1 / 3)}, "usage has 3 modules, the activation matrix 2"),
-    ({"rule_frequencies": np.full((5, 3), 1 / 3)}, "rule_frequencies has 3 rules, the activation matrix 2"),
+    ({"usage": np.full((5, 3), 1 / 3)}, "usage has 3 modules, but the activation matrix has 2"),
+    (
+        {"rule_frequencies": np.full((5, 3), 1 / 3)},
+        "rule_frequencies has 3 rules, but the activation matrix has 2",
+    ),
     ({"rule_frequencies": np.full((4, 2), 0.5)}, "usage has 5 rows; expected one for each of 4"),
     ({"rule_frequencies": np.full((5, 2), 7)}, r"rule_frequencies \[draws, rules\].*sums to 14"),
 ]

@@ -51,7 +51,7 @@ def test_a_diagnostic_of_a_user_is_shown(registry):
     assert measure_all(np.eye(2), groups=GROUPS) == {"alignment": 0, "largest": 1}
     assert measure_all(np.eye(2), groups=["diagnostic"]) == {"largest": 1}
     assert measure_all(np.eye(2), groups="diagnostic") == {"largest": 1}
-    with pytest.raises(ValueError, match=r"'largest' has no better direction.*Rank by one of alignment"):
+    with pytest.raises(ValueError, match=r"'largest' cannot rank models.*Rank by one of alignment"):
         smaller_is_better("largest")
 
 
@@ -67,7 +67,7 @@ def test_a_measure_that_returns_no_number(registry):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda: 0.0, "first argument of its function is None; expected the activation matrix, A"),
+        (lambda: 0.0, "first argument of its function is None; expected 'A', the activation matrix"),
         (lambda *, A: 0.0, "first argument of its function is A"),
         (
             lambda A, threshold=0.1: 0.0,
@@ -86,14 +86,17 @@ def test_signatures_are_checked_at_registration(registry, function, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"group": "speed"}, "group 'speed' is not in performance"),
+        ({"group": "speed"}, "group is 'speed'; expected one of performance"),
         ({"group": "performance"}, "expected a function of the activation matrix in every group but"),
         ({"function": None}, "function=None; expected a function"),
         ({"range": (1.0, 0.0)}, "low < high"),
-        ({"perfect": 1.0}, "perfect is 1.0.*the best value is 0.0"),
-        ({"perfect": None}, "perfect=None and smaller_is_better=True; in the group 'collapse' there must be"),
-        ({"smaller_is_better": None, "perfect": None}, "Without one it is a 'diagnostic'"),
-        ({"smaller_is_better": None, "group": "diagnostic"}, "perfect is 0.0.*the best value is None"),
+        ({"perfect": 1.0}, "perfect is 1.0; expected 0.0, the best value"),
+        (
+            {"perfect": None},
+            "perfect=None and smaller_is_better=True, but the group 'collapse' needs a best value",
+        ),
+        ({"smaller_is_better": None, "perfect": None}, "or use the group 'diagnostic'"),
+        ({"smaller_is_better": None, "group": "diagnostic"}, "perfect is 0.0; expected None, the best value"),
     ],
 )
 def test_contradictory_definitions(changes, message):

@@ -110,7 +110,7 @@ def test_what_a_variant_fixes_is_fixed(task):
     assert build(task, "oracle", 8).see.filters == 2
     assert {r.num_modules for r in build(task, "priced", 8).routers.values()} == {4}
     for options in ({"filters": 3}, {"router": {"modules": 2}}):
-        with pytest.raises(ValueError, match=r"has .*=., always\. Leave it out"):
+        with pytest.raises(ValueError, match=r"fixes .*=.\. Leave it out"):
             build(task, "oracle" if "filters" in options else "priced", 8, **options)
     said = "variant='other' is not known; expected one of scored, oracle, priced, m"
     with pytest.raises(ValueError, match=said):
@@ -136,7 +136,7 @@ def test_it_begins_from_task_and_seed_and_is_read_back(task, features, tmp_path)
 
 
 def test_a_population_is_refused(task):
-    with pytest.raises(ValueError, match=r"no members axis, received a list of 2 tasks"):
+    with pytest.raises(ValueError, match=r"no members axis, but received a list of 2 tasks"):
         build([task, task.replace(data_seed=1)], "scored", 8)
 
 
@@ -156,7 +156,7 @@ def activation_without_an_axis(self, inputs, rule):
         (rules_without_an_axis, "failed in line .*: .*"),
         (
             activation_without_an_axis,
-            r"returned activation \(2, 3\); expected what self.route gives, \[B, N, M\]",
+            r"returned activation \(2, 3\); expected \[B, N, M\], as self.route returns",
         ),
         (lambda self, inputs, rule: {"answer": inputs}, "returned answer; expected a target among them"),
     ],

@@ -69,7 +69,7 @@ def test_check_writable(tmp_path):
 
 def test_check_file_writable(tmp_path):
     assert check_file_writable(tmp_path / "new" / "x.json", "--json") == tmp_path / "new" / "x.json"
-    with pytest.raises(ValueError, match=f"--json={tmp_path} is a folder; give the name of a file"):
+    with pytest.raises(ValueError, match=f"--json={tmp_path} is a folder; expected a file's name"):
         check_file_writable(tmp_path, "--json")
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"--json=.*x.json cannot be written: .*file is not a folder"):
@@ -146,6 +146,6 @@ def test_what_unpacks_to_far_more_than_it_is(packed, size, good):
         check_ratio("x.zip", [entry])
         return
     with pytest.raises(
-        ValueError, match=r"x\.zip would unpack from 2,097,152 to 2,147,483,648 bytes: more than 256"
+        ValueError, match=r"x\.zip would unpack from 2,097,152 to 2,147,483,648 bytes, which is more than 256"
     ):
         check_ratio("x.zip", [entry])

@@ -36,8 +36,8 @@ def test_both_numbers_and_the_parts_are_named(monkeypatch):
     monkeypatch.setattr(memory, "memory_here", lambda: 8 * GB)
     check_fits("this", {"one": 3 * GB, "other": 5 * GB}, "Take less.")
     message = (
-        r"this cannot fit: it needs at least 9\.0 GB of memory \(other 5\.0 GB, one 4\.0 GB\), and there "
-        r"are 8\.0 GB\. Take less\."
+        r"this cannot fit: it needs at least 9\.0 GB of memory \(other 5\.0 GB, one 4\.0 GB\), but only "
+        r"8\.0 GB are available\. Take less\."
     )
     with pytest.raises(ValueError, match=message):
         check_fits("this", {"one": 4 * GB, "other": 5 * GB, "little": 1000}, "Take less.")

@@ -69,7 +69,10 @@ def test_a_module_by_its_name(tmp_path, monkeypatch):
     with pytest.raises(PluginError, match="'no_such_module' failed: ModuleNotFoundError"):
         load_plugin("no_such_module")
     for missing in (tmp_path / "missing.py", f"{tmp_path}/"):
-        with pytest.raises(PluginError, match=r"is no file. Give a file ending in .py, or a module's name"):
+        with pytest.raises(
+            PluginError,
+            match=r"does not exist as a file. Give a file that ends in .py, or the name of a module",
+        ):
             load_plugin(missing)
 
 
@@ -92,9 +95,12 @@ def test_a_plugin_that_raises(tmp_path):
 @pytest.mark.parametrize(
     ("lacking", "message"),
     [
-        ("    def token_width(self, task):\n        return 3\n", r"'coins' lacks token_width\(task\)"),
-        ('    title = "Coins"\n', "'coins' lacks title"),
-        ("    quick = published\n", r"'coins' lacks quick\(task\)"),
+        (
+            "    def token_width(self, task):\n        return 3\n",
+            r"'coins' does not define token_width\(task\)",
+        ),
+        ('    title = "Coins"\n', "'coins' does not define title"),
+        ("    quick = published\n", r"'coins' does not define quick\(task\)"),
     ],
 )
 def test_a_plugin_that_misses_something(lacking, message, tmp_path):
@@ -105,9 +111,9 @@ def test_a_plugin_that_misses_something(lacking, message, tmp_path):
 
 
 def test_a_plugin_whose_module_is_there_already(tmp_path):
-    with pytest.raises(PluginError, match=r"module 'json', which is there already, from .* Rename"):
+    with pytest.raises(PluginError, match=r"module 'json', which exists already .* Rename"):
         load_plugin(write(tmp_path, "", "json.py"))
     (tmp_path / "other").mkdir()
     load_plugin(write(tmp_path, FAMILY))
-    with pytest.raises(PluginError, match="would be the module 'coins', which is there already"):
+    with pytest.raises(PluginError, match="would become the module 'coins', which exists already"):
         load_plugin(write(tmp_path / "other", FAMILY))

@@ -50,16 +50,16 @@ def test_described_in_words():
 @pytest.mark.parametrize(
     ("task", "seed", "message"),
     [
-        (Task(), [0], "give one seed"),
+        (Task(), [0], "one seed"),
         (Task(), 0.5, "seed=0.5"),
         (Task(), -1, "seed=-1"),
-        ([Task()], 0, "a list of as many seeds"),
+        ([Task()], 0, "expected a list of"),
         ([Task()], [0, 1], "1 and 2"),
         ([], [], "at least one"),
         ([Task(), Task(num_rules=4)], [0, 1], "mlp_regression_r2_task0, mlp_regression_r4_task0"),
         ([Task(), "mlp"], [0, 1], "Expected a modtf.Task"),
         (3, 0, "Expected a modtf.Task"),
-        (Population.of(Task()), [0], "give one seed"),
+        (Population.of(Task()), [0], "one seed"),
     ],
 )
 def test_refuses(task, seed, message):

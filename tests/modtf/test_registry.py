@@ -68,7 +68,7 @@ def test_a_clash_names_both():
     def other():
         return 4
 
-    said = r"The thing 'taken', registered by .*mine, is there already, from some"
+    said = r"The thing 'taken', registered by .*mine, exists already, registered by some"
     with pytest.raises(ValueError, match=said):
         registry.register("taken")(mine)
     registry.register("own")(mine)

@@ -28,15 +28,15 @@ def test_what_texts_say(text, axis):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "says nothing to try"),
-        ("1,simple", "values of one kind"),
-        ("None,1", "values of one kind"),
-        ("1,1.0", "gives a value twice"),
-        ("2:1", "the first number must be below the second"),
+        ("", "holds no values to try"),
+        ("1,simple", "values of one type"),
+        ("None,1", "values of one type"),
+        ("1,1.0", "holds a value twice"),
+        ("2:1", "expected a first number below the second"),
         ("0:1:log", "a logarithmic scale needs numbers above 0"),
-        ("1:2:lin", "says nothing to try"),
-        ("a:b", "says nothing to try"),
-        ("1:1e999", "says nothing to try"),
+        ("1:2:lin", "holds no values to try"),
+        ("a:b", "holds no values to try"),
+        ("1:1e999", "holds no values to try"),
     ],
 )
 def test_texts_that_say_nothing(text, words):
@@ -47,7 +47,7 @@ def test_texts_that_say_nothing(text, words):
 def test_a_name_in_front():
     assert parse_named("strength=0.1:1") == ("strength", Range(0.1, 1))
     for text in ("strength", "=1", "strength="):
-        with pytest.raises(ValueError, match=r"NAME=VALUES|says nothing"):
+        with pytest.raises(ValueError, match=r"NAME=VALUES|holds no values"):
             parse_named(text)
 
 

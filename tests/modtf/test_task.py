@@ -37,7 +37,7 @@ def all_tasks():
         ({"data_seed": -1}, "data_seed=-1 .* at least 0"),
         ({"search": "v1"}, "no meaning for arch='mlp', whose options are: form, zipf"),
         ({"arch": "mha", "search": "v3"}, "search='v3' is not known; expected one of v1, v2"),
-        ({"arch": "rnn", "setting": "classification", "target": "state"}, "regression alone"),
+        ({"arch": "rnn", "setting": "classification", "target": "state"}, "needs setting='regression'"),
     ],
 )
 def test_refuses(options, message):

@@ -58,7 +58,7 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
     """
     names = list(CLAIMS) if names is None else list(check_names("claims", names))
     if not names:
-        raise ValueError(f"No claim was asked for; expected some of {', '.join(CLAIMS)}.")
+        raise ValueError(f"No claim was requested; expected one or more of {', '.join(CLAIMS)}.")
     parts = {name: study.at(name) for name in study.checkpoints}
     found_at = {name: _find(part, names) for name, part in parts.items()}
     tables = {name: _judge_one(evidence) for name, evidence in found_at.items()}
@@ -182,7 +182,7 @@ def _why(piece: Evidence, verdict: str, looks: int, needed: float) -> str:
     if verdict != UNDECIDED:
         return ""
     tasks = f"about {needed:.0f}" if math.isfinite(needed) else f"more than {MOST_TASKS}"
-    before = "the interval holds the border"
+    before = "the interval contains the border"
     if piece.p_against <= (1 - piece.level) / 2:  # without the correction it would contradict the claim
-        before = f"on the other side, but not after correction for {plural(looks, 'look')}"
+        before = f"the interval is on the other side, but not after correction for {plural(looks, 'look')}"
     return f"{before}; {tasks} fresh tasks would decide it"

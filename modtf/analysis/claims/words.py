@@ -12,7 +12,7 @@ from modtf.analysis.trained import CHOICES
 
 LEGEND = (
     "s supported, c contradicted, u undecided, - not enough runs; q: the false-discovery rate after "
-    "Benjamini and Hochberg, BY: the same whatever the tests have in common (Benjamini and Yekutieli)."
+    "Benjamini and Hochberg, BY: the same for tests with any dependence (Benjamini and Yekutieli)."
 )
 
 
@@ -42,7 +42,7 @@ def _words(claim: pd.DataFrame) -> str:
     if len(claim) == 1:
         return f"{first} in {kinds[first][0]}"
     number = f"{len(kinds[first])} of" if others else "all"
-    parts = [f"{first} in {number} {len(claim)} kinds"]
+    parts = [f"{first} in {number} {len(claim)} task types"]
     return "; ".join([*parts, *(f"{verdict} in {', '.join(kinds[verdict])}" for verdict in others)])
 
 
@@ -76,13 +76,13 @@ def evidence_words(row: pd.Series, level: float) -> str:
     if row["is_ratio"]:
         value, *ends = (as_ratio(number) for number in (value, *ends[::-1]))
     weakest = f" (weakest of {row['num_pieces']})" if row["num_pieces"] > 1 else ""
-    interval = f", {level:.0%} interval {ends[0]:.3g} to {ends[1]:.3g}"
+    interval = f", {level:.0%} CI {ends[0]:.3g} to {ends[1]:.3g}"
     interval *= not math.isnan(row["low"])
     unit = " times the loss or error" * bool(row["is_ratio"])
     parts = [f"{row['evidence']}{weakest}: {value:.3g}{unit}{interval}, expected {row['expected']}, "]
     parts[0] += plural(row["num_tasks"], "task")
     if row["num_missing"]:
-        parts.append(f"{plural(row['num_missing'], 'value')} lost to models that diverged")
+        parts.append(f"{plural(row['num_missing'], 'value')} missing because models diverged")
     return "; ".join([*parts, *([row["why"]] if row["why"] else []), letters(row)])
 
 

@@ -38,8 +38,8 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
         asked = {"width": choice.width, "task": choice.data_seed, "seed": choice.seed}
         words = [f"{name} {value}" for name, value in asked.items() if value is not None]
         raise NothingToDraw(
-            f"no finished cell has activation matrices of {', '.join(words) or 'any model'}; "
-            "choose others by --width, --data_seed and --seed"
+            f"no finished cell has activation matrices of {', '.join(words) or 'any model'}; choose other "
+            "models by --width, --data_seed and --seed"
         )
 
 
@@ -98,7 +98,10 @@ def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
             ordered = values[:, best_permutation(values)]
             tables.append(as_table(ordered, activations.rule_names, **columns))
         name = _file_name(f"activation_{kind}_e{_width(models)}")
-        note = f"{note_of(models)}, in the order that matches them to rules. Checkpoint {study.checkpoint}."
+        note = (
+            f"{note_of(models)}. Modules are ordered by their best match with rules. Checkpoint "
+            f"{study.checkpoint}."
+        )
         title = f"Activation matrices, {kind}, width {_width(models)}"
         yield heat_maps(tables, name, title, note, "num_rules", "variant", (2.1, 1.9))
 
@@ -115,14 +118,14 @@ def in_training(study: TrainedModels, choice: Choice) -> Pictures:
             continue
         any_drawn = True
         name = _file_name(f"activation_evolution_{kind}_r{num_rules}_e{_width(models)}")
-        note = f"{note_of(models)}, in the order that matches them to rules at the last step."
+        note = f"{note_of(models)}. Modules are ordered by their best match with rules at the last step."
         title = f"Activation in training, {kind}, R = {num_rules}, width {_width(models)}"
         yield heat_maps(_by_step(models), name, title, note, "variant", "step", (1.6, 1.5))
     if not any_drawn:
         rules_asked = "" if choice.num_rules is None else f" of R = {choice.num_rules}"
         raise NothingToDraw(
-            f"no finished cell has a history of activation matrices{rules_asked}; training "
-            "writes one at every evaluation (--set training.evaluations=10), --rules chooses R"
+            f"no finished cell has a history of activation matrices{rules_asked}; training writes one at "
+            "every evaluation (--set training.evaluations=10), and --rules chooses R"
         )
 
 

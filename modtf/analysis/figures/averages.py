@@ -29,7 +29,7 @@ def performance(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
     """
     rows = with_kinds(performance_rows(frame, headline)) if len(frame) else frame
     if rows.empty:
-        raise NothingToDraw("no loss or error is there; give the folder of cells whose training has ended")
+        raise NothingToDraw("no loss or error is in the results; give the folder of finished cells")
     rows["title"] = categorise(rows, ["arch"], lambda arch: FAMILIES[arch].title)
     rows["family"] = categorise(rows, ["arch", "task_options"], family_label)
     rows["panel"] = categorise(rows, ["kind", "measure"], _label)
@@ -104,9 +104,9 @@ def average(
     models = summary[~_is_random(summary)]
     missing = lacking(models, point)
     sizes_left = (has_whole & ~whole).any()
-    missing += ["sizes that not all variants were run with are left out"] if sizes_left else []
+    missing += ["sizes that some variants lack are left out"] if sizes_left else []
     left = listing(rows.loc[~has_whole & ~everywhere & ~_is_random(rows), "variant"])
-    missing += [f"not run with all sizes and left out: {left}"] if left else []
+    missing += [f"left out, because they were not run with all sizes: {left}"] if left else []
     words = [counts(study, models), *sizes(kept, point), *notes]
     words += [] if "step" in by else [f"checkpoint {study.checkpoint}"]
     return summary, note(words, missing)
@@ -187,7 +187,7 @@ def note(words: Iterable[str], missing: Sequence[str] = ()) -> str:
 def counts(study: TrainedModels, summary: pd.DataFrame, word: str = "model") -> str:
     """Return how many models and tasks are behind each mean, and what its interval is."""
     spans = [
-        plural(most, name) if least == most else f"{least} to {most} {name}s"
+        plural(most, name) if least == most else f"between {least} and {most} {name}s"
         for name, column in ((word, "num_models"), ("task", "num_tasks"))
         for least, most in [(summary[column].min(), summary[column].max())]
     ]
@@ -216,7 +216,7 @@ def lacking(summary: pd.DataFrame, point: Sequence[str]) -> list[str]:
     unequal = (summary.groupby(list(point), observed=True)["num_models"].nunique() > 1).any()
     reasons = {
         f"{plural(points, 'point')} not run": points,
-        f"{plural(infinite, 'value')} not finite and left out": infinite,
-        "variants stand on unequal numbers of models": unequal,
+        f"left out: {plural(infinite, 'value')} that are not finite": infinite,
+        "variants have different numbers of models": unequal,
     }
     return [words for words, true in reasons.items() if true]

@@ -69,10 +69,10 @@ def png_of(picture: Picture) -> bytes:
     """Return the picture as a PNG."""
     figure, buffer = picture.figure, io.BytesIO()
     canvas, engine = FigureCanvasAgg(figure), figure.get_layout_engine()
+    figure.set_dpi(min(PNG_DPI, WIDEST / figure.get_size_inches()[0]))  # text sizes depend on it
     if engine is not None:  # do the layout once: `savefig` would repeat it, and the drawing, for every file
         engine.execute(figure)
         figure.set_layout_engine("none")
-    figure.set_dpi(min(PNG_DPI, WIDEST / figure.get_size_inches()[0]))
     canvas.print_png(buffer, metadata={"Software": None})
     return buffer.getvalue()
 

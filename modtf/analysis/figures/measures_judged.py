@@ -16,9 +16,9 @@ from modtf.analysis.trained import TrainedModels
 
 NAME, TITLE = "measures_judged", f"Measures judged: rank correlation with {TRUTH}"
 SAID = (
-    f"right of 0: a measure says of trained routers what {TRUTH} says, beyond {BORDER:g} it tracks "
-    "specialisation, left of 0 it misleads; models whose activation never changes, such as gt_modular, are "
-    "left out, and those that diverged or use one module"
+    f"above 0: a measure ranks trained routers as {TRUTH} does; above {BORDER:g} it tracks specialisation; "
+    "below 0 it misleads. Left out are models that diverged, use one module, or whose activation never "
+    "changes, such as gt_modular"
 )
 
 
@@ -28,12 +28,12 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     table = study.judged_measures
     if table.empty:
         raise NothingToDraw(
-            "no activation matrices of a router that learned are there; --variant=modular trains one"
+            "no activation matrices of a learned router are in the results; --variant=modular trains one"
         )
     known = table[table["correlation"].notna()]
     if known.empty:
         raise NothingToDraw(
-            "there are no three models with several modules in any task to be ranked; run more variants, or R"
+            "no task has three models with several modules to rank; run more variants or numbers of rules"
         )
     means = known.groupby(["over", "measure"], observed=True)["correlation"].mean().reset_index()
     means = means.sort_values(["over", "correlation"], ascending=[True, False], kind="stable")
@@ -46,7 +46,7 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     lacks = table[table["num_tasks"] == 0].groupby("over", observed=True)["kind"]
     missing = [f"nothing to rank among {over} in {listing(kinds)}" for over, kinds in lacks]
     tasks = f"{plural(known['num_models'].max(), 'model')} of {plural(known['num_tasks'].max(), 'task')}"
-    words = [SAID, f"each over up to {tasks}; {study.level:.0%} of samples of routers and tasks"]
+    words = [SAID, f"each over up to {tasks}; intervals: {study.level:.0%} of samples of routers and tasks"]
     text = note([*words, f"checkpoint {study.checkpoint}"], missing)
     yield panels(_mark, drawn, NAME, TITLE, text, column="kind", size=size)
 

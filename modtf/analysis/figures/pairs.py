@@ -20,13 +20,13 @@ from modtf.metrics import MEASURES
 
 ADVANTAGE = ["advantage", "advantage_low", "advantage_high"]
 SAID = (
-    "loss or error as a multiple of the second's on the same task and seed (right of x1: the first is "
-    "better); filled: in, hollow: out of distribution"
+    "loss or error of the first as a multiple of the second's, on the same task and seed; right of x1: the "
+    "first is better; filled: in distribution, hollow: out of distribution"
 )
 AGAINST = (
-    "right of the line: better than {} on the same task and seed; loss or error as a multiple of its own, "
-    "differences in the unit of the measure; filled: different after Holm's correction for the variants of a "
-    "panel; long intervals end with the panel"
+    "right of the line: better than {} on the same task and seed; losses and errors as a multiple of its "
+    "value, measures as differences in their unit; filled: different after Holm's correction for the "
+    "variants of a panel; long intervals end at the panel's edge"
 )
 LONGEST = 2.0  # the limit of an axis, as a multiple of the largest mean
 
@@ -38,7 +38,7 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     table = compare_pairs(rows, by=SCORED, over=["width"], level=study.level)
     if table.empty:
         raise NothingToDraw(
-            "no task and seed was run with two variants; give both the same --tasks and --seeds"
+            "no two variants were run on the same task and seed; give both the same --tasks and --seeds"
         )
     table = with_kinds(table).assign(pair=table["first"] + " against " + table["second"])
     table["variant"] = pd.Categorical(table["first"], rows["variant"].cat.categories)  # sets the look
@@ -68,11 +68,14 @@ def against_modular(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture per task type: a row for every variant, a column for every score, a panel per R."""
     baseline = "modular"
     if baseline not in study.variants:
-        raise NothingToDraw(f"there is no {baseline} to compare with; run it, too: --variant={baseline}")
+        raise NothingToDraw(
+            f"{baseline}, the variant to compare with, was not run; --variant={baseline} runs it"
+        )
     table = against(study.results, baseline, study.level).dropna(subset="gain")
     if table.empty:
         raise NothingToDraw(
-            f"no variant was run with {baseline} on the same task and seed; take the same --tasks and --seeds"
+            f"no variant was run on the same task and seed as {baseline}; give both the same --tasks and "
+            "--seeds"
         )
     table["score"] = [_score(row) for row in table.itertuples()]
     for kind, part in table.groupby("kind", observed=True):

@@ -34,7 +34,7 @@ def ranking_pies(study: TrainedModels, choice: Choice) -> Pictures:
     table = table[table["kind"] == OVERALL]
     table = table.assign(panel=table["field"] + ", " + table["distribution"].astype(str))
     if table["share"].isin([0, 1]).all():
-        raise NothingToDraw("one variant has all votes of every pie; see the ranking")
+        raise NothingToDraw("one variant has all votes in every pie; see the figure 'ranking'")
     yield panels(_pie, table, "ranking_pies", "Ranking, all cells together", text, None, "panel", (2.1, 2.1))
 
 
@@ -51,22 +51,28 @@ def shares(study: TrainedModels) -> tuple[pd.DataFrame, str]:
     for field, candidates in fields.items():
         cast = votes(rows, candidates)
         absent = most - len(cast[list(UNIT)].drop_duplicates())
-        lacking += [f"{absent} of {most} votes on '{field}' lack a candidate"] if absent else []
+        lacking += (
+            [f"{absent} of {most} votes on '{field}' are left out because a candidate is missing"]
+            if absent
+            else []
+        )
         if len(cast):
             overall = rank(cast, ["distribution"], study.level).assign(kind=OVERALL)
             by_kind = rank(with_kinds(cast), ["distribution", "kind"], study.level).astype({"kind": str})
             tables.append(pd.concat([overall, by_kind]).assign(field=field))
     if not tables:
         raise NothingToDraw(
-            f"no task was run with both {' and '.join(reversed(two))}; run both: --variant={','.join(two)}"
+            f"no task was run with both {' and '.join(reversed(two))}; run both by --variant={','.join(two)}"
         )
     table = pd.concat(tables, ignore_index=True)
     if table["num_votes"].max() == 1:
-        raise NothingToDraw("a single task was run, whose vote is no ranking; run more, such as --tasks=5")
+        raise NothingToDraw(
+            "only one task was run, and one vote is not a ranking; run more tasks, such as --tasks=5"
+        )
     table["variant"] = pd.Categorical(table["variant"], rows["variant"].cat.categories)
     voting = rows[rows["variant"].isin(everyone)]
     models = len(voting[["folder", "data_seed", "seed"]].drop_duplicates())
-    words = ["every task of every cell, its seeds averaged, gives one vote to the variant that does best"]
+    words = ["every task of every cell gives one vote to its best variant, by the mean over seeds"]
     words += [f"ties are shared; n: votes; {models} models", *sizes(rows, [*UNIT, "kind"])]
     return table, note([*words, f"checkpoint {study.checkpoint}"], lacking)
 

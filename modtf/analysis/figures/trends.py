@@ -40,7 +40,7 @@ def of_several_rules(study: TrainedModels) -> pd.DataFrame:
     fixed = [name for name in rows["arch"].unique() if has_fixed_rules(FAMILIES[name])]
     kept = rows[~rows["arch"].isin(fixed)]
     if fixed and kept.empty:
-        raise NothingToDraw(f"the number of rules is part of the task in {', '.join(fixed)}")
+        raise NothingToDraw(f"the number of rules is fixed by the task in {', '.join(fixed)}")
     return kept
 
 
@@ -76,7 +76,8 @@ def against_length(study: TrainedModels, choice: Choice) -> Pictures:
     rows = rows.merge(known.astype({name: rows[name].dtype for name in ("arch", "condition")}))
     if rows.empty:
         raise NothingToDraw(
-            f"no family that is tested at several lengths was run; --arch={' or '.join(tested)} is"
+            f"no family with test conditions of several lengths was run; --arch={' or '.join(tested)} has "
+            "some"
         )
     arch = rows.groupby("panel", observed=True)["arch"].first()
 
@@ -106,9 +107,9 @@ def against_steps(study: TrainedModels, choice: Choice) -> Pictures:
     parts = [series for series in parts if series[-1]["step"].nunique() > 1]
     if not parts:
         raise NothingToDraw(
-            "no cells share a step beyond the first; train all with the same --steps and training.evaluations"
+            "no cells share a step after the first; train all with the same --steps and training.evaluations"
         )
-    note, pictures = "on validation batches, at the steps that all averaged cells share", []
+    note, pictures = "on validation batches, at the steps that all averaged cells have", []
     for row, column, suffix, words, part in parts:
         named = f"training_curves{suffix}", f"Training curves{words}", note
         pictures.append(partial(means, study, part, curves, "step", *named, row=row, column=column))
@@ -146,7 +147,7 @@ def _collapse(
     parts = [("", "", rows)]
     if rows["label"].nunique() > MOST_COLUMNS:
         parts = [(f"_{place}", f", {place}", rows[rows["place"] == place]) for place in changed_places(study)]
-    notes = ("smaller is better unless said", "random: modules picked at random")
+    notes = ("smaller is better, unless a label says otherwise", "random: random routing")
     for end, title, part in parts:
         named = f"collapse_and_specialisation_{suffix}{end}", f"Collapse and specialisation {words}{title}"
         drawn = (part, mark, x, *named, *notes)

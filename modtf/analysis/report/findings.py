@@ -35,7 +35,7 @@ def findings(study: TrainedModels) -> list[str]:
     aligned = dict.fromkeys([reference, *learned])
     texts += [_alignment_words(study, name) for name in aligned if name in _known(study)]
     shown = [text for text in dict.fromkeys(texts) if text][:MOST]
-    return shown or [f"Only {listing(study.results['variant'])} was run: there is nothing to compare."]
+    return shown or [f"Only {listing(study.results['variant'])} was run, so there is nothing to compare."]
 
 
 def how_found(study: TrainedModels) -> str:
@@ -46,7 +46,7 @@ def how_found(study: TrainedModels) -> str:
     first, _, last = compared_variants(study)
     number = rows["variant"].nunique()
     chosen = (
-        f"`{first}` and `{last}` have the highest and the lowest loss of {number} variants: they were chosen "
+        f"`{first}` and `{last}` have the highest and the lowest loss of {number} variants. They were chosen "
     )
     chosen += "after the numbers were seen, so that their ratio is too far from 1. "
     return chosen * (len(_known(study)) < 2 < number) + (
@@ -141,6 +141,6 @@ def _spread(means: pd.DataFrame, level: float, form: str) -> str:
 def _closed(text: str, means: pd.DataFrame, level: float, more: str) -> str:
     """Return a sentence with the interval of the only task type, and what is left out."""
     left = int(means["num_missing"].sum())
-    lost = f"; {plural(left, 'model')} without a finite value left out" if left else ""
+    lost = f"; {plural(left, 'model')} without a finite value are left out" if left else ""
     interval = f" {interval_words(means.iloc[0], level)}" if len(means) == 1 else ""
     return f"{text}{interval}{more}{lost}."

@@ -20,8 +20,8 @@ QUESTIONS: Mapping[str, Mapping[str, str]] = {
         "libraries_bars": "The accuracy of each library of modules.",
     },
     "Does it specialise?": {
-        "collapse_and_specialisation_bars": "How evenly each variant uses its modules, and how well modules "
-        "divide the rules among them. Compare with random routing.",
+        "collapse_and_specialisation_bars": "How evenly each variant uses its modules, and how well the "
+        "modules divide the rules among themselves. Compare with random routing.",
         "activation": "The probability of each module given each rule, for one model of each variant. "
         "A diagonal is perfect specialisation.",
         "measures_judged": "Which measures rank trained routers as alignment does.",
@@ -43,6 +43,11 @@ QUESTIONS: Mapping[str, Mapping[str, str]] = {
     },
 }
 OTHER = "More figures"
+#: headings that the names of figures do not give
+HEADINGS = {
+    "performance_vs_num_rules": "Performance by variant and number of rules",  # bars if there is one
+    "collapse_and_specialisation_bars": "Collapse and specialisation by variant",
+}
 
 
 def question_sections(drawn: Mapping[str, Sequence[Any]]) -> tuple[list[Section], list[Section]]:
@@ -71,5 +76,7 @@ def question_sections(drawn: Mapping[str, Sequence[Any]]) -> tuple[list[Section]
 
 def figure_title(name: str) -> str:
     """Return the heading of a registered figure."""
+    if name in HEADINGS:
+        return HEADINGS[name]
     words = name.replace("_", " ").replace(" vs ", " against ").capitalize()
     return words.replace("num rules", "number of rules").replace("seq len", "sequence length")

@@ -24,8 +24,8 @@ PAIRED += ["advantage_high", "effect_size", "wins", "num_tasks", "num_models", "
 def findings_section(study: TrainedModels, figures: Sequence[Section]) -> Section:
     """Return the first section: sentences, the table of the variants, and the figures that carry them."""
     lost, missing = contents(study.results)["diverged"].sum(), len(study.missing) if study.cells else 0
-    warnings = [f"{plural(lost, 'model')} diverged; no mean holds them."] if lost else []
-    warnings += [f"{plural(missing, 'cell')} missing; see 'What is missing'."] if missing else []
+    warnings = [f"{plural(lost, 'model')} diverged and are not in any mean."] if lost else []
+    warnings += [f"{plural(missing, 'requested cell')} missing; see 'What is missing'."] if missing else []
     tables = [parts for kind in study.kinds for parts in _variants_table(study, kind)]
     folded = [Fold("The tables of the other task types", tables[3:])] if len(study.kinds) > 1 else []
     return Section(
@@ -75,11 +75,11 @@ def missing_section(study: TrainedModels) -> Section:
     """Return the section on the cells that are missing."""
     title, missing = "What is missing", study.missing
     if not study.cells:
-        return Section(title, ["The results come without their folders, which would say what is missing."])
+        return Section(title, ["The results were given without their folders, so missing cells are unknown."])
     if missing.empty:
         return Section(title, ["All requested cells are present."])
     counts = ", ".join(f"{n} {status}" for status, n in missing["status"].value_counts().items())
-    text = f"Requested cells that are missing: {counts}. Rerun the command that began them to resume."
+    text = f"Requested cells that are missing: {counts}. Rerun the command that started them to resume."
     return Section(title, (), [text], [Table(missing, "tables/missing.csv")])
 
 
@@ -97,10 +97,10 @@ def claims_section(study: TrainedModels, judged: pd.DataFrame, drawn: Collection
         drawn: the names of the figures on the page.
     """
     text = (
-        "A task type supports a claim if the interval of every number that the claim stands on lies where "
-        "the claim says. It contradicts the claim if one lies on the other side, after Holm's correction for "
-        f"the number of looks. Otherwise it is undecided; with fewer than {MIN_TASKS} tasks there are not "
-        f"enough runs. At the checkpoints: {LEGEND}"
+        "A task type supports a claim if the interval of every number behind the claim lies on the claimed "
+        "side of its border. It contradicts the claim if an interval lies on the other side, after Holm's "
+        f"correction for the number of looks. Otherwise it is undecided; with fewer than {MIN_TASKS} tasks "
+        f"there are not enough runs. At the checkpoints: {LEGEND}"
     )
     details = decisive(judged)
     kinds = list(dict.fromkeys(details["kind"]))
@@ -128,9 +128,9 @@ def paired_section(paired: pd.DataFrame) -> Section:
     if paired.empty:
         return Section(title, warnings=["No variant and the next less informed one share a task and seed."])
     text = (
-        "Two variants on the same task and seed. advantage: by which share the first's loss or error is "
-        "below the second's; effect size: mean gain over its standard deviation between pairs; wins: share "
-        "of pairs won."
+        "Two variants on the same task and seed. advantage: the share by which the loss or error of the "
+        "first is below that of the second. effect size: the mean gain divided by its standard deviation "
+        "over pairs. wins: the share of pairs in which the first is better."
     )
     table = Table(paired[PAIRED], "tables/paired_comparisons_by_cell.csv")
     return Section(title, [text], content=[Fold("Show the table", [table])])

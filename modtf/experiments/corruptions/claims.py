@@ -42,7 +42,7 @@ def _of(rows: pd.DataFrame, variant: str, parts: int) -> pd.DataFrame:
     return rows[(rows["variant"] == variant) & (rows["parts"] == parts)]
 
 
-@claim("corruptions_accuracy", "points of accuracy that modular is ahead")
+@claim("corruptions_accuracy", "points of accuracy by which modular is better")
 def modular_composes(study: TrainedModels) -> Found:
     """with two to four corruptions modular is better than erm and than contrastive."""
     rows = methods(by_parts(study), study)
@@ -121,7 +121,7 @@ def invariance_claim(statistic: str) -> Callable[[Callable[[TrainedModels, str],
 
 def _if_measured(find: Callable[..., Found], formula: str, study: TrainedModels) -> Found:
     if with_invariance(study, formula).empty:
-        yield Evidence("I_e and I_c", lacking=f"not measured by the formula of the {formula}")
+        yield Evidence("I_e and I_c", lacking=f"not measured with the formula of the {formula}")
         return
     yield from find(study, formula)
 
@@ -155,7 +155,7 @@ def elemental_invariance_does_not_compose(study: TrainedModels, formula: str) ->
     return _correlated(study, formula, "elemental", "composed", sign=-1.0, above=-NO_CORRELATION)
 
 
-@invariance_claim("gain of I_e by the contrastive loss; what lacks to 0.1")
+@invariance_claim("gain of I_e by the contrastive loss; distance from 0.1")
 def contrastive_raises_invariance(study: TrainedModels, formula: str) -> Found:
     """the contrastive loss raises invariance to single corruptions, by less than 0.1."""
     pairs = _gain(methods(with_invariance(study, formula), study), "contrastive", "erm", "elemental")
@@ -164,7 +164,7 @@ def contrastive_raises_invariance(study: TrainedModels, formula: str) -> Found:
     yield mean_evidence(rest, "rest", "by less than 0.1", level=study.level)
 
 
-@claim("corruptions_accuracy", "points of accuracy gained; by which the better method stays ahead")
+@claim("corruptions_accuracy", "points of accuracy gained; points by which the better method stays better")
 def lowest_severity_is_easier(study: TrainedModels) -> Found:
     """at the lowest severity accuracy on two to four corruptions is higher, and methods keep their order."""
     arch, setting, options = study.kinds[0]

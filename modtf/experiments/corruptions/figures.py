@@ -50,7 +50,7 @@ def _said(study: TrainedModels, rows: pd.DataFrame, *words: str) -> str:
     seeds = rows.groupby("variant", observed=True)[["data_seed", "seed"]].apply(
         lambda part: len(part.drop_duplicates())
     )
-    models = f"{plural(int(seeds.min()), 'model')} of every variant, at least"
+    models = f"at least {plural(int(seeds.min()), 'model')} of every variant"
     return note([models, *words, f"checkpoint {study.checkpoint}"], [])
 
 
@@ -66,7 +66,10 @@ def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
                 "not all numbers of corruptions were measured; --set evaluation.conditions=None measures them"
             )
         lines = {"chance": chance(part.results), "ceiling": ceiling(part)}
-        words = "a box: the compositions of k corruptions, means over models; dashed: chance and ceiling"
+        words = (
+            "a box: the compositions of k corruptions, each a mean over models; dashed lines: chance and "
+            "ceiling"
+        )
         yield panels(
             partial(_boxes, lines=lines), _averaged(rows), f"corruptions_accuracy_{name}",
             "Accuracy under k corruptions, %", _said(part, rows, words), "kind", "variant", (2.2, 2.4),
@@ -102,9 +105,11 @@ def invariance(study: TrainedModels, choice: Choice) -> Pictures:
             for pair, (x, y) in AGAINST.items()
             for size, keep in [*sizes, ("all", rows["parts"] > 0)]
         )
-        words = "a point: a composition, mean over models; Pearson's r and its p of every variant"
+        words = "a point: a composition, mean over models; Pearson's r with its p value for every variant"
         left = sorted(set(map(str, part.variants)) - set(learned(part)))
-        words += f"; not shown, {FAR:g} points behind on single corruptions: {', '.join(left)}" * bool(left)
+        words += f"; not shown, because {FAR:g} points worse on single corruptions: {', '.join(left)}" * bool(
+            left
+        )
         yield panels(
             _scatter, table, invariance_measure(f"corruptions_invariance_{name}", formula),
             f"Invariance and accuracy, formula of the {formula}{' code' * (formula == RELEASED)}",
@@ -147,12 +152,12 @@ def conditions(study: TrainedModels, choice: Choice) -> Pictures:
             raise NothingToDraw(
                 "not all corruptions were measured; --set evaluation.conditions=None measures them"
             )
-        title = "Pairs of corruptions: the first downwards, the second to the right"
+        title = "Pairs of corruptions: first corruption in rows, second in columns"
         yield panels(_pairs, pairs, f"corruptions_pairs_{name}", title, words, "kind", "variant", (2.6, 2.4))
         title = "All conditions"
         columns = max(map(len, names_by_k(table).values()))
         size = (0.17 * columns, 0.75 + 0.2 * table["variant"].nunique())
-        named = f"corruptions_all_{name}", title, f"{words}; the bar says how bright it is"
+        named = f"corruptions_all_{name}", title, f"{words}; the bar maps brightness to values"
         yield with_colours(panels(_all, table, *named, "parts", None, size), names_by_k(table))
 
 

@@ -202,6 +202,7 @@ def _given_sites(sites: Any, number: int) -> dict[str, int]:
     listed = [sites] * len(CORRUPTIONS) if isinstance(sites, int) else list(sites)
     if len(listed) != len(CORRUPTIONS) or not all(site in range(number) for site in listed):
         raise ValueError(
-            f"sites={sites!r}: expected one of 0 to {number - 1}, or one for each of six modules."
+            f"sites={sites!r} is not valid; expected an integer between 0 and {number - 1}, or one for each "
+            "of six modules."
         )
     return {name: check_integer("sites", site, 0) for name, site in zip(CORRUPTIONS, listed, strict=True)}

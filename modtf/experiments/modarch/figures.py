@@ -54,7 +54,7 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
         table = _table(study, part)
         name = f"misrouting_{str(kind).lower().replace(' ', '_')}_r{num_rules}_e{width}"
         title = f"What misrouting costs: {kind}, R = {num_rules}, width {width}"
-        ways = "weighted: all modules, mixed by a row; sampled: one module a token"
+        ways = "weighted: all modules, mixed by a row of the routing matrix; sampled: one module per token"
         text = note([counts(study, table), f"checkpoint {study.checkpoint}", ways])
         yield panels(mark, table, name, title, text, "where", "against", (3.6, 2.6))
 

@@ -57,8 +57,8 @@ def _fit_router(context: TrainerContext, start: str, steps: int) -> None:
     learns = router is not None and (router.needs_scores or router.trainable_variables)
     if not learns or router.num_modules < context.task.num_rules:
         raise ValueError(
-            f"{context.model.name}: start={start!r} is for routers that learn, of at least as many modules "
-            "as rules, at a single place; leave it out, or name such routers by --variant."
+            f"{context.model.name}: start={start!r} needs a learned router with at least as many modules as "
+            "rules, in a single routed layer. Leave it out, or choose such routers by --variant."
         )
     batches = partial(_choices, context.population, context.training.batch_size, start)
     losses = {"activation": ChoiceLoss(), "target": nothing}

@@ -59,8 +59,8 @@ def against_combinations(study: TrainedModels, distribution: str, name: str) -> 
             )
     if not drawn:
         raise NothingToDraw(
-            f"no two libraries of {', '.join(SETS)} were run with several shares of combinations; "
-            "--set task.rounds=1 and so on has others"
+            f"no two libraries of {', '.join(SETS)} were run with several numbers of combinations; --set "
+            "task.rounds=1, for example, gives another number"
         )
 
 

@@ -44,8 +44,8 @@ class Arrays(Mapping[str, NDArray[Any]]):
         if name.endswith(".npy"):
             return Arrays(name)["activations"]
         raise ValueError(
-            f"There is no array {name!r} in {self.source}; there are {', '.join(self) or 'none at all'}. Say "
-            "which one it is, or give an .npy file of its own."
+            f"The array {name!r} does not exist in {self.source}, which has {', '.join(self) or 'none'}. "
+            "Give the right name, or the path of an .npy file."
         )
 
     def optional(self, usual: str, name: str | None) -> NDArray[Any] | None:
@@ -67,6 +67,6 @@ def _detected(source: Source) -> str:
     if source.files(".npy"):
         return "npy"
     raise ValueError(
-        f"{source} is of no known format: {', '.join(FORMATS)}. Write arrays with numpy.savez('x.npz', "
-        "activations=..., labels=...), or each with numpy.save into one folder."
+        f"{source} has an unknown format; expected one of {', '.join(FORMATS)}. Write arrays with "
+        "numpy.savez('x.npz', activations=..., labels=...), or each with numpy.save into one folder."
     )

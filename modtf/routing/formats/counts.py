@@ -44,7 +44,7 @@ def stacked(parts: Sequence[tuple[str, dict[int, dict[int, int]]]], num_experts:
     counts = np.zeros((len(parts), len(layers), max(highest + 1, num_experts or 0)), np.int64)
     for document, (name, one) in enumerate(parts):
         if missing := [layer for layer in layers if layer not in one]:
-            raise ValueError(f"{name} has no layer {missing[0]}; expected the same layers in all documents")
+            raise ValueError(f"{name} lacks layer {missing[0]}; expected the same layers in all documents")
         for place, layer in enumerate(layers):
             for expert, count in one[layer].items():
                 counts[document, place, expert] += count

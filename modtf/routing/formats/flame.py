@@ -42,7 +42,10 @@ class Flame(Format):
             if lacking := {INDICES, SCORES} - set(_names(file)):
                 raise ValueError(f"{file.name} lacks {', '.join(sorted(lacking))}")
             if rows[file] != rows[files[0]]:
-                raise ValueError(f"{file.name} has {rows[file]} rows, {files[0].name} {rows[files[0]]}")
+                raise ValueError(
+                    f"{file.name} has {rows[file]} rows, but {files[0].name} has {rows[files[0]]}; expected "
+                    "the same number"
+                )
         arrays: Found = {
             "experts": partial(_stacked, files, INDICES),
             "weights": partial(_stacked, files, SCORES),
@@ -55,8 +58,8 @@ class Flame(Format):
                 arrays["tokens"] = lambda: np.concatenate([column(file, TOKEN) for file in samples])
             else:
                 warn(
-                    f"{samples[0].parent} has {num_samples} tokens for {rows[files[0]]} rows. They are not "
-                    "read."
+                    f"{samples[0].parent} has {num_samples} tokens, but there are {rows[files[0]]} rows. "
+                    "The tokens are not read."
                 )
         return arrays
 

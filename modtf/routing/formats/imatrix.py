@@ -41,9 +41,11 @@ class Imatrix(Format):
             if {layer: len(values) for layer, values in one.items()} != {
                 n: len(v) for n, v in each[0].items()
             }:
-                raise ValueError(f"{file.name} has other layers or experts than {files[0].name}")
+                raise ValueError(
+                    f"{file.name} and {files[0].name} have different layers or experts; expected the same"
+                )
         if len({len(values) for values in each[0].values()}) > 1:
-            raise ValueError("its layers have different numbers of experts")
+            raise ValueError("its layers have different numbers of experts; expected the same number")
         counts = np.stack([[one[layer] for layer in layers] for one in each])
         return found_counts(counts, [file.stem for file in files], [str(layer) for layer in layers])
 
@@ -62,7 +64,7 @@ def _counts(file: Path) -> dict[int, NDArray[Any]]:
             size = int(np.prod(shape))
             if kind != FLOAT32 or size < 2:
                 raise ValueError(
-                    f"{name} of {file.name} has shape {shape}; expected a float32 for each expert"
+                    f"{name} of {file.name} has shape {shape}; expected one float32 for each expert"
                 )
             stream.seek(start + offset)
             values = np.frombuffer(stream.read(4 * size), "<f4")
@@ -73,7 +75,10 @@ def _counts(file: Path) -> dict[int, NDArray[Any]]:
                 raise ValueError(f"the tensors of layer {layer} of {file.name} have different counts")
             counts[layer] = values
     if not counts:
-        raise ValueError(f"{file.name} has no counts of experts, such as blk.0.ffn_down_exps.weight.counts")
+        raise ValueError(
+            f"{file.name} has no counts of experts; expected tensors such as "
+            "blk.0.ffn_down_exps.weight.counts"
+        )
     return counts
 
 
@@ -84,7 +89,7 @@ def _header(stream: IO[bytes]) -> tuple[dict[str, Any], dict[str, tuple[tuple[in
         raise ValueError(f"it begins with {magic!r} and version {version}; expected GGUF of version 2 or 3")
     num_tensors, num_fields = _number(stream, "Q"), _number(stream, "Q")
     if max(num_tensors, num_fields) > MOST:
-        raise ValueError(f"its header says {num_tensors} tensors and {num_fields} fields")
+        raise ValueError(f"its header is invalid: it names {num_tensors} tensors and {num_fields} fields")
     fields = {_text(stream): _value(stream, _number(stream, "I")) for _ in range(num_fields)}
     tensors = {}
     for _ in range(num_tensors):

@@ -95,7 +95,9 @@ def joined(
             )
         for name in ("weights", "tokens", "label"):
             if (getattr(one, name) is None) != (getattr(first, name) is None):
-                raise ValueError(f"{one.place} and {first.place} differ: one has {name}, the other has none")
+                raise ValueError(
+                    f"only one of {one.place} and {first.place} has {name}; expected both or neither"
+                )
         _check_length(one)
     experts = np.concatenate([one.experts for one in documents])
     sizes = [len(one.experts) for one in documents]
@@ -114,8 +116,8 @@ def _check_length(one: Document) -> None:
         values = getattr(one, name)
         if values is not None and len(values) != len(one.experts):
             raise ValueError(
-                f"{one.place} has {len(one.experts)} rows of experts and {len(values)} {name}; expected as "
-                "many"
+                f"{one.place} has {len(one.experts)} rows of experts and {len(values)} {name}; expected the "
+                "same number"
             )
 
 
@@ -169,7 +171,9 @@ def whole_number(values: ArrayLike, place: str) -> NDArray[np.int64]:
     """Return counts as integers; `ValueError` unless they are whole numbers of at least 0."""
     array = as_array(values)
     if array.dtype.kind not in "iuf" or not (np.isfinite(array).all() and (array >= 0).all()):
-        raise ValueError(f"{place} holds counts that are not numbers from 0")
+        raise ValueError(f"{place} holds invalid counts; expected numbers of at least 0")
     if (array != np.round(array)).any():
-        raise ValueError(f"{place} holds counts with fractions; expected how often each expert was chosen")
+        raise ValueError(
+            f"{place} holds counts with fractions; expected integers, the number of choices of each expert"
+        )
     return array.astype(np.int64)

@@ -30,7 +30,9 @@ class LayerCounts(Format):
             if {layer: len(counts) for layer, counts in one.items()} != {
                 n: len(c) for n, c in expected.items()
             }:
-                raise ValueError(f"{place} has other layers or experts than {first_place}")
+                raise ValueError(
+                    f"{place} and {first_place} have different layers or experts; expected the same"
+                )
         layers = sorted(expected)
         counts = np.stack([[one[layer] for layer in layers] for *_, one in documents])
         names = [str(content.get("label", place)) for place, content, _ in documents]

@@ -33,7 +33,8 @@ class LlamaCsv(Format):
         headers = {_header(file) for file in files}
         if len(headers) > 1:
             raise ValueError(
-                f"its files have the columns {' and '.join(map(str, sorted(headers)))}; expected the same"
+                f"its files have the columns {' and '.join(map(str, sorted(headers)))}; expected the same "
+                "columns"
             )
         (header,) = headers
         if "token" in header:
@@ -68,12 +69,10 @@ def _counts(file: Path) -> dict[int, dict[int, int]]:
     for row in _rows(file, "layer", "expert", *["count"] * with_count):
         layer, expert, count = int(row[0]), int(row[1]), row[2] if with_count else 1.0
         if row[:2] != [layer, expert]:
-            raise ValueError(
-                f"{file.name} has layer {row[0]:g} and expert {row[1]:g}; expected whole numbers"
-            )
+            raise ValueError(f"{file.name} has layer {row[0]:g} and expert {row[1]:g}; expected integers")
         if count < 0 or count != int(count):
             raise ValueError(
-                f"{file.name} counts {count:g} for expert {expert}; expected a whole number from 0"
+                f"{file.name} counts {count:g} for expert {expert}; expected an integer of at least 0"
             )
         if expert == NONE:
             shared += 1
@@ -83,7 +82,10 @@ def _counts(file: Path) -> dict[int, dict[int, int]]:
             raise ValueError(f"{file.name} counts expert {expert} of layer {layer} twice")
         of_layer[expert] = of_layer.get(expert, 0) + int(count)
     if shared:
-        warn(f"{shared} rows of {file.name} have the expert -1, which is shared or none. They are left out.")
+        warn(
+            f"{shared} rows of {file.name} have the expert -1, which stands for a shared expert or none. "
+            "They are left out."
+        )
     return counts
 
 
@@ -93,7 +95,9 @@ def _document(file: Path, with_weight: bool) -> Document:
         raise ValueError(f"{file.name} has no rows")
     choices = rows[:, :3].astype(np.int64)
     if (choices != rows[:, :3]).any() or choices.min() < 0:
-        raise ValueError(f"{file.name} holds tokens, layers or experts that are not whole numbers from 0")
+        raise ValueError(
+            f"{file.name} holds invalid tokens, layers or experts; expected integers of at least 0"
+        )
     order = np.lexsort((np.arange(len(rows)), choices[:, 1], choices[:, 0]))
     cells, sizes = np.unique(choices[:, :2], axis=0, return_counts=True)
     tokens, layers = np.unique(cells[:, 0]), np.unique(cells[:, 1])

@@ -94,8 +94,8 @@ def _without_repeats(traces: Sequence[Trace], name: str) -> list[Trace]:
         seen.setdefault((trace.step, trace.layer, trace.experts.tobytes()), trace)
     if len(seen) < len(traces):
         _warn(
-            f"{len(traces) - len(seen)} records of {name} repeat another of the same step and layer, as "
-            "activations that are computed again do. They are left out."
+            f"{len(traces) - len(seen)} records of {name} repeat another record of the same step and layer, "
+            "as recomputed activations do. They are left out."
         )
     return list(seen.values())
 
@@ -120,9 +120,9 @@ def _warn_of_stages(ranks: Sequence[list[Trace]]) -> None:
     where = [{trace.layer for trace in traces} for traces in ranks]
     if any(one & other for number, one in enumerate(where) for other in where[:number]):
         _warn(
-            f"{len(ranks)} ranks have the same layer numbers. Their tokens are joined, as those of "
-            "data-parallel ranks. If the ranks are pipeline stages, which number their layers from 0, put "
-            "the files of each stage into a folder of its own."
+            f"{len(ranks)} ranks have the same layer numbers. Their tokens are joined, as for data-parallel "
+            "ranks. If the ranks are pipeline stages that number their layers from 0, put each stage's "
+            "files into its own folder."
         )
 
 
@@ -137,13 +137,13 @@ def _aligned(layers: dict[Layer, list[Trace]]) -> list[Layer]:
         if name[0] != MTP:
             raise ValueError(
                 f"{_words(first)} routed {sum(counts[first])} tokens in {len(counts[first])} records, "
-                f"{_words(name)} {sum(counts[name])} in {len(counts[name])}. Trace all layers in all steps; "
-                "of pipeline stages that number their layers from 0 read each from a folder of its own."
+                f"{_words(name)} {sum(counts[name])} in {len(counts[name])}. Trace all layers in all steps. "
+                "If pipeline stages number their layers from 0, read each stage from its own folder."
             )
     if others:
         _warn(
-            f"{', '.join(map(_words, others))} did not route the tokens that {_words(first)} did, as layers "
-            "that predict several tokens ahead are shorter. They are left out."
+            f"{', '.join(map(_words, others))} did not route the same tokens as {_words(first)}, because "
+            "layers that predict several tokens ahead see fewer. They are left out."
         )
     return [name for name in counts if name not in others]
 

@@ -31,7 +31,7 @@ class MoeAtlas(Format):
         layers = sorted({one["layer"] for _, trace in traces for one in trace["activations"]})
         sizes = {trace["num_experts"] for _, trace in traces}
         if len({trace.get("model_id") for _, trace in traces}) > 1:
-            raise ValueError("its traces are of several models; read each apart")
+            raise ValueError("its traces come from several models; read each model separately")
         labelled = all(trace.get("domain") for _, trace in traces)
         documents = [_document(place, trace, layers, labelled) for place, trace in traces]
         # The writer derives the number of experts from the highest expert of each trace.
@@ -63,7 +63,7 @@ def _document(place: str, trace: dict[str, Any], layers: list[int], labelled: bo
             f"{num_layers} layers"
         )
     if (rows[:, :3] != np.floor(rows[:, :3])).any():
-        raise ValueError(f"{place} has tokens, layers or experts with a fraction")
+        raise ValueError(f"{place} has tokens, layers or experts with fractions; expected integers")
     experts, weights = rows[order, 2].astype(np.int32).reshape(shape), rows[order, 3].reshape(shape)
     label = str(trace["domain"]) if labelled else None
     return Document(place, experts, weights, None if ids is None else as_array(ids), label)

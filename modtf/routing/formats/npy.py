@@ -40,7 +40,7 @@ def mapped(path: Path, file: IO[bytes]) -> NDArray[Any]:
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, is_fortran, dtype = read(file)
     if dtype.hasobject:
-        raise ValueError("it holds Python objects. Save numbers, and names as text: numpy.array(names, str)")
+        raise ValueError("it holds Python objects. Save numbers, or names as text by numpy.array(names, str)")
     if 0 in shape:
         return np.zeros(shape, dtype)
     order: Literal["C", "F"] = "F" if is_fortran else "C"

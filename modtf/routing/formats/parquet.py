@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
 
-DROPPED = "Write -1 for a choice that was dropped, and leave out rows that are no token."
+DROPPED = "Write -1 for a dropped choice, and leave out rows that are not tokens."
 
 
 @FORMATS.register("parquet")
@@ -26,7 +26,7 @@ class Parquet(Format):
         path = source.one_file(cls.ending)
         names = parquet.read_schema(path).names
         if len(set(names)) < len(names):
-            raise ValueError(f"its columns are called {', '.join(names)}; expected different names")
+            raise ValueError(f"its columns have the names {', '.join(names)}; expected different names")
         return {name: partial(column, path, name) for name in names}
 
 
@@ -54,8 +54,8 @@ def rectangular(column: Any) -> NDArray[Any]:
         if (other := lengths != lengths[0]).any():
             place = int(np.argmax(other))
             raise ValueError(
-                f"{_row(place, shape)} has a list of {lengths[place]}, the first a list of {lengths[0]}; "
-                f"expected lists of one length. {DROPPED}"
+                f"{_row(place, shape)} has a list of length {lengths[place]}, but the first has length "
+                f"{lengths[0]}; expected lists of the same length. {DROPPED}"
             )
         if lengths[0] == 0:
             raise ValueError(f"its lists are empty. {DROPPED}")
@@ -66,7 +66,7 @@ def rectangular(column: Any) -> NDArray[Any]:
         values = values.dictionary_decode()
     kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string
     if not any(is_kind(values.type) for is_kind in (*kinds, pa.types.is_large_string)):
-        raise ValueError(f"it is of type {column.type}; expected numbers, texts or lists of numbers")
+        raise ValueError(f"its type is {column.type}; expected numbers, texts or lists of numbers")
     inner = values.to_numpy(zero_copy_only=False)
     return (inner.astype(str) if inner.dtype.kind == "O" else inner).reshape(shape)
 

@@ -34,12 +34,17 @@ class RouterLayers(Format):
         sizes: set[int] = set()
         lines = [_line(place, record, names, sizes) for place, record in source.contents()]
         if len(sizes) > 1:
-            raise ValueError(f"its records have {sorted(sizes)} experts; read each model apart")
+            raise ValueError(
+                f"its records have {sorted(sizes)} experts; expected one number. Read each model separately"
+            )
         groups = [list(group) for _, group in groupby(lines, key=lambda line: _document(line[1]))]
         keys = [_document(group[0][1]) for group in groups]
         if len(set(keys)) < len(keys):
             repeated = next(key for key in keys if keys.count(key) > 1)
-            raise ValueError(f"the tokens of {repeated} do not stand one after the other")
+            raise ValueError(
+                f"the tokens of {repeated} are not contiguous; expected the tokens of a document one after "
+                "the other"
+            )
         return joined(
             [_joined(group) for group in groups], [str(name) for name in names], next(iter(sizes), None)
         )
@@ -84,9 +89,9 @@ def _joined(lines: list[Line]) -> Document:
     (place, first, *_), records = lines[0], [line[1] for line in lines]
     index = [record[INDEX] for record in records]
     if None not in index and index != list(range(index[0], index[0] + len(index))):
-        raise ValueError(f"the {INDEX} of the document of {place} does not count on")
+        raise ValueError(f"the {INDEX} of the document of {place} does not increase by 1 from token to token")
     if len({record["domain"] for record in records}) > 1:
-        raise ValueError(f"the document of {place} has several domains")
+        raise ValueError(f"the document of {place} has several domains; expected one for each document")
     ids = [record[ID] for record in records]
     return Document(
         place,

@@ -40,7 +40,8 @@ class RouterLogits(Format):
         names = set.intersection(*(set(one) for one in parts))
         if any(set(one) != names for one in parts):
             raise ValueError(
-                "its batches know different things; give attention_mask and input_ids with all or none"
+                "its batches have different keys; give attention_mask and input_ids with all batches or "
+                "with none"
             )
         axis = {"activations": 1}
         return as_found(
@@ -66,8 +67,8 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
     layers = _layers(content)
     if layers is None:
         raise ValueError(
-            f"{place} has no {LOGITS}, one [tokens, E] or [batch, length, E] for each layer. Of an encoder "
-            "and a decoder give one tuple at a time, such as output.encoder_router_logits"
+            f"{place} has no {LOGITS}, a tuple with [tokens, E] or [batch, length, E] for each layer. For "
+            "an encoder and a decoder, give one tuple at a time, such as output.encoder_router_logits"
         )
     shapes = {np.shape(layer) for layer in layers}
     if len(shapes) > 1:
@@ -77,7 +78,7 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
     logits = logits.reshape(len(layers), -1, logits.shape[-1])
     mask, ids = _get(content, MASK), _get(content, IDS)
     if mask is None and batch[:-1] != (1,):
-        warn("There is no attention_mask: all tokens count, padding too, if there is any.")
+        warn("There is no attention_mask, so all tokens are counted, including any padding.")
     if mask is not None or ids is not None:
         keep = np.ones(np.shape(ids), bool) if mask is None else as_array(mask).astype(bool)
         if keep.ndim != 2 or keep.size != logits.shape[1] or (len(batch) == 2 and keep.shape != batch):

@@ -42,7 +42,7 @@ def tensors_of(path: Path) -> dict[str, tuple[tuple[int, ...], Callable[[], NDAr
         start = file.read(LENGTH)
         length = struct.unpack("<Q", start)[0] if len(start) == LENGTH else size
         if LENGTH + length > size:
-            raise ValueError(f"its {size} bytes are fewer than its header needs")
+            raise ValueError(f"it is truncated: its {size} bytes are fewer than its header needs")
         header = json.loads(file.read(length))
     if not isinstance(header, dict):
         raise ValueError(f"its header is a {type(header).__name__}; expected the arrays by name")

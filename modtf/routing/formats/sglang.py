@@ -32,7 +32,7 @@ class Sglang(Format):
         if source.top_k is None:
             raise ValueError(
                 "SGLang's responses do not say k, the number of experts a token is sent to. Give --top_k=K "
-                "(top_k=K), as num_experts_per_tok of the model's configuration says"
+                "(top_k=K), which is num_experts_per_tok in the model's configuration"
             )
         documents = [_document(place, one, source.top_k) for place, one in source.contents()]
         arrays = joined(documents)
@@ -51,7 +51,7 @@ def _document(place: str, response: Any, top_k: int) -> Document:
     if num_tokens < 1 or len(values) % (num_tokens * top_k):
         raise ValueError(
             f"{place} has {len(values)} experts for {num_tokens} tokens and k = {top_k}; expected tokens x "
-            "layers x k, of all tokens but the last. Give the right --top_k, and ask for all tokens "
+            "layers x k for all tokens but the last. Give the right --top_k, and request all tokens "
             "(routed_experts_start_len=0)"
         )
     return Document(place, values.reshape(num_tokens, -1, top_k))
@@ -66,13 +66,16 @@ def _check_top_k(experts: NDArray[np.int32], top_k: int) -> None:
     used = experts[:, experts.any(axis=(0, 2))]  # dense layers are zeros
     pairs = np.concatenate([used[:, :-1], used[:, 1:]], axis=2)
     if _repeats(used).any():
-        raise ValueError(f"an expert repeats within a token's {top_k} choices; expected another --top_k")
+        raise ValueError(
+            f"an expert appears twice among a token's {top_k} choices, so --top_k={top_k} is not valid; "
+            "give the model's"
+        )
     if len(used) * top_k**2 / (int(used.max(initial=0)) + 1) < ENOUGH:
         warn(f"There are too few tokens to check that k is {top_k}.")
     elif not _repeats(pairs).any(axis=0).all():
         raise ValueError(
-            f"with k = {top_k} two neighbouring layers never choose the same expert number, as if they were "
-            "one layer; expected a larger --top_k"
+            f"with k = {top_k} two neighbouring layers never choose the same expert number, so they are "
+            "probably one layer; give a larger --top_k"
         )
 
 

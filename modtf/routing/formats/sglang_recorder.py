@@ -42,7 +42,8 @@ class SglangRecorder(Format):
             return _tokens(_without_copies([_of_rank(*rank) for rank in ranks]))
         if len(ranks) > 1:
             raise ValueError(
-                "it holds the counts of several ranks; read one, as tensor-parallel ranks repeat them"
+                "it holds the counts of several ranks; expected one rank, because tensor-parallel ranks "
+                "repeat them"
             )
         place, records, mapping = ranks[0]
         physical = np.stack([as_array(_field(place, one, "global_physical_count")) for one in records])
@@ -133,7 +134,7 @@ def _tokens(passes: Sequence[_Pass]) -> Found:
     num_experts = max(one.num_experts for one in passes)
     whole = [one.is_prompt and one.positions[0] == 0 and one.are_runs() for one in passes]
     if not all(whole):
-        warn("The dump does not say which request each token belongs to. There are no documents.")
+        warn("The dump does not assign tokens to requests, so there are no documents.")
     documents = [part for one in passes for part in (one.documents() if all(whole) else [one.document()])]
     arrays = joined(documents, num_experts=num_experts)
     if not all(whole):

@@ -47,7 +47,9 @@ class Source:
         """Return the one file with this ending; `ValueError` if a folder holds several."""
         files = self.files(ending)
         if len(files) > 1:
-            raise ValueError(f"it holds {len(files)} {ending} files; name one, such as {files[0].name}")
+            raise ValueError(
+                f"it holds {len(files)} {ending} files; give the path of one, such as {files[0].name}"
+            )
         if not files:
             raise ValueError(f"it holds no {ending} file")
         return files[0]
@@ -93,7 +95,7 @@ def json_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             with explained(f"{place} is not valid JSON"):
                 record = json.loads(line)
             if not isinstance(record, dict):
-                raise ValueError(f"{place} is a {type(record).__name__}; expected an object")
+                raise ValueError(f"{place} is a {type(record).__name__}; expected a JSON object")
             yield place, record
 
 
@@ -146,8 +148,8 @@ def explained(what: str) -> Iterator[None]:
         raise ValueError(f"{what}: it is nested too deeply") from error
     except pickle.UnpicklingError as error:
         raise ValueError(
-            f"{what}: it holds more than tensors, numbers and texts, and nothing is unpickled. Save a dict "
-            "of tensors by torch.save(dict(...), file)."
+            f"{what}: it holds Python objects, which are not unpickled because that can run code. Save a "
+            "dict of tensors by torch.save(dict(...), file)."
         ) from error
     except (*UNREADABLE, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
         raise ValueError(f"{what}: {_first_line(error)}") from error

@@ -30,7 +30,7 @@ class TransformerLens(Format):
     def read(cls, source: Source) -> Found:
         contents = list(source.contents())
         if len(contents) > 1:
-            raise ValueError(f"it holds {len(contents)} caches; read one at a time")
+            raise ValueError(f"it holds {len(contents)} caches; expected one. Read one at a time")
         ((place, cache),) = contents
         hooks = _hooks(cache)
         if lacking := [layer for layer, kinds in hooks.items() if len(kinds) != len(hooks[min(hooks)])]:
@@ -41,9 +41,7 @@ class TransformerLens(Format):
         arrays: dict[str, NDArray[Any]] = {"experts": _flat(experts)}
         if experts.ndim == 4:
             if experts.shape[1] > 1:
-                warn(
-                    "A cache does not say which positions are padding: all count. Cache texts one at a time."
-                )
+                warn("A cache does not mark padding, so all positions are counted. Cache one text at a time.")
             arrays["documents"] = np.repeat(np.arange(experts.shape[1]), experts.shape[2])
         if "weights" in hooks[min(hooks)]:
             weights = _stacked(place, cache, hooks, "weights")

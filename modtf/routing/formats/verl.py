@@ -43,7 +43,8 @@ def _documents(place: str, content: Any) -> list[Document]:
     batch = _batch(content)
     if batch is None or MASK not in batch:
         raise ValueError(
-            f"{place} has no {ROUTED} and {MASK} [batch, length]; without it padding looks routed"
+            f"{place} lacks {ROUTED} or {MASK} [batch, length]; without the mask, padding would count as "
+            "routed tokens"
         )
     routed, mask = as_array(batch[ROUTED]), as_array(batch[MASK]).astype(bool)
     if routed.ndim != 4 or mask.shape != routed.shape[:2]:
@@ -64,8 +65,8 @@ def _documents(place: str, content: Any) -> list[Document]:
             kept, experts = kept[:-1], experts[:-1]
         if experts.shape[2] > 1 and (empty := ~experts.any(axis=(1, 2))).any():
             raise ValueError(
-                f"{where} has {int(empty.sum())} tokens without experts where {MASK} is 1; expected padding "
-                "where it is 0, and a last token at most"
+                f"{where} has {int(empty.sum())} tokens without experts where {MASK} is 1; expected such "
+                "tokens only where it is 0, or as the last token"
             )
         if len(kept):
             documents.append(Document(where, experts, tokens=None if ids is None else ids[number, kept]))

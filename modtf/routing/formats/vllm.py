@@ -58,7 +58,10 @@ def _documents(place: str, response: Any) -> Iterator[Document]:
         if ahead is not None:
             before = decoded(ahead, where)
             if len(before) != len(prompt):
-                raise ValueError(f"{where} routes {len(before)} tokens of a prompt of {len(prompt)}")
+                raise ValueError(
+                    f"{where} has routing for {len(before)} tokens of a prompt of {len(prompt)}; expected "
+                    "as many"
+                )
             routed = np.concatenate([before, routed])
         num_tokens = len(prompt) + len(completion)
         if len(routed) not in (num_tokens, num_tokens - 1):
@@ -87,7 +90,7 @@ def _token_ids(place: str, response: Any, choice: Any) -> tuple[list[int], list[
         completion = [NONE] * _get(usage, "completion_tokens", 0)
     if prompt is None or completion is None:
         raise ValueError(
-            f"{place} does not say its tokens. Ask for them with return_token_ids=True, so that the rows of "
+            f"{place} has no token ids. Request them by return_token_ids=True, so that the rows of "
             "routed_experts can be aligned"
         )
     return list(prompt), list(completion)

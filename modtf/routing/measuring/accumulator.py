@@ -145,8 +145,8 @@ class ActivationAccumulator:
             known = self.top_k if self.groups else self.top_k or activations.top_k
             if self.from_logits or known != activations.top_k:
                 raise ValueError(
-                    f"Experts, {activations.top_k} of each token, are no logits and say themselves how many "
-                    "there are: leave from_logits and top_k out, and hand in chunks of one kind."
+                    f"This chunk holds {activations.top_k} experts for each token, to which from_logits and "
+                    "top_k do not apply. Leave them out, and give all chunks in the same form."
                 )
             self.top_k, self.are_chosen = known, True
         return layers_of(activations, self.from_logits, self.top_k)
@@ -155,13 +155,16 @@ class ActivationAccumulator:
         """Raise `ValueError` unless all chunks come with the same arguments."""
         if has_spans and not (has_labels and has_documents):
             raise ValueError(
-                "spans cut documents into runs that keep their label: give labels and documents."
+                "spans need labels and documents, because they divide documents into runs of one label. "
+                "Give both."
             )
         before = self.has_labels, self.has_documents, self._has_spans
         now = has_labels, has_documents, has_spans
         for what, had, has in zip(("labels", "documents", "spans"), before, now, strict=True):
             if had not in (None, has):
-                raise ValueError(f"Some chunks came with {what} and some without; give them for all or none.")
+                raise ValueError(
+                    f"Some chunks have {what} and some have none. Give them for all chunks or for none."
+                )
         self.has_labels, self.has_documents, self._has_spans = now
 
     def _make_room(self, sizes: list[int], num_labels: int) -> None:
@@ -172,7 +175,9 @@ class ActivationAccumulator:
             self.documents = [Documents(size, min(KEPT // sum(sizes), MOST_UNITS)) for size in sizes]
         known = [sums.shape[-1] for sums in self.groups]
         if sizes != known:
-            raise ValueError(f"The chunk has {layer_sizes(sizes)}; those before had {layer_sizes(known)}.")
+            raise ValueError(
+                f"The chunk has {layer_sizes(sizes)}; expected {layer_sizes(known)}, as in the chunks before."
+            )
         missing = num_labels - len(self.counts)
         if missing <= 0:
             return

@@ -115,11 +115,15 @@ def measure_activations(
         (0.3, 0.0)
     """
     if sum(one is not None for one in (activations, experts, counts, activation_matrix)) != 1:
-        raise ValueError("Give one of activations, experts (with num_experts), counts and activation_matrix.")
+        raise ValueError(
+            "Give exactly one of activations, experts (with num_experts), counts and activation_matrix."
+        )
     if experts is not None:
         activations = Experts(experts, num_experts, weights, shared)
     elif weights is not None or num_experts is not None or len(shared):
-        raise ValueError("weights, num_experts and shared belong to experts; give these, too.")
+        raise ValueError(
+            "weights, num_experts and shared apply to experts only. Give experts, or leave them out."
+        )
     describes_tokens = documents is not None or spans is not None or from_logits
     if activation_matrix is not None:
         if describes_tokens or labels is not None or top_k is not None:
@@ -156,7 +160,7 @@ def _add(
     """Add all tokens, at once or chunk by chunk."""
     if labels is None and _is_stream(activations):
         if documents is not None or spans is not None:
-            raise ValueError("Hand in documents with the chunks: (activations, labels, documents, spans).")
+            raise ValueError("Give documents as part of the chunks: (activations, labels, documents, spans).")
         for chunk in progress(_chunks_of(activations)):
             accumulator.update(*chunk)
         return
@@ -182,7 +186,7 @@ def _chunks_of(stream: Iterable[Any]) -> Iterator[Any]:
         if not isinstance(chunk, (list, tuple)) or len(chunk) not in (2, 3, 4):
             raise ValueError(
                 f"Chunk {number} is {_describe(chunk)}; expected (activations, labels) or (activations, "
-                "labels, documents). To hand in arrays at once, give labels=... as well."
+                "labels, documents). To pass whole arrays, give labels=..., too."
             )
         yield chunk
 

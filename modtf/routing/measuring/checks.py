@@ -20,7 +20,8 @@ def as_layers(activations: ArrayLike) -> list[NDArray[Any]]:
         layers = [_numbers(part) for part in activations]  # M may differ
         if len({len(layer) for layer in layers}) > 1:
             raise ValueError(
-                f"The layers have {', '.join(str(len(layer)) for layer in layers)} tokens; expected the same."
+                f"The layers have {', '.join(str(len(layer)) for layer in layers)} tokens; expected the "
+                "same number."
             )
     else:
         array = _numbers(activations)
@@ -44,7 +45,7 @@ def as_counts(counts: ArrayLike) -> NDArray[np.float64]:
             "experts]."
         )
     if not np.isfinite(array).all() or (array < 0).any():
-        raise ValueError(f"counts hold {array.min():g}; expected finite numbers from 0.")
+        raise ValueError(f"counts hold {array.min():g}; expected finite numbers of at least 0.")
     return array.astype(np.float64)
 
 
@@ -85,12 +86,12 @@ def mismatch(
     documents = None if documents is None else np.asarray(documents)
     if documents is not None and num_labels + len(np.unique(documents)) == num_tokens:
         return (
-            "One is missing for each document, as where labels belong to predictions of the next token: "
-            "leave the last token of every document out of activations and documents too."
+            "One is missing for each document, which happens if labels belong to predictions of the next "
+            "token. Leave out the last token of every document in activations and documents, too."
         )
     if documents is not None and num_labels == len(np.unique(documents)):
         return (
-            "There is one for each document: number documents from 0 in the order of labels, or give "
+            "The number fits documents: number documents from 0 in the order of labels, or give "
             "labels[documents]."
         )
     return "Give one for every token, in the order of the tokens."
@@ -114,21 +115,21 @@ def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels", hint:
     except ValueError as error:
         raise ValueError(f"{name} must be one integer for every token: {error}") from error
     if isinstance(values, np.ma.MaskedArray):
-        raise ValueError(f"{name} are masked; leave out the tokens without one: tokens[~labels.mask].")
+        raise ValueError(f"{name} are masked. Leave out the tokens without one by tokens[~labels.mask].")
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(
-            f"{name} are of type {array.dtype}; expected integers from 0. Numbers for other things: "
+            f"{name} are of type {array.dtype}; expected integers of at least 0. To number other values: "
             f"names, {name} = np.unique({name}, return_inverse=True)."
         )
     if array.shape != (num_tokens,):
         raise ValueError(
-            f"{name} have shape {array.shape}; expected ({num_tokens},), one for every token. {hint}".strip()
+            f"{name} have shape {array.shape}; expected ({num_tokens},), one for each token. {hint}".strip()
         )
     if array.size and array.min() < 0:
         index = int(np.argmin(array))
         raise ValueError(
-            f"{name} hold {array[index]} at token {index}; expected integers from 0. Leave out tokens "
-            "without one: keep = labels >= 0, then activations[..., keep, :] and labels[keep]."
+            f"{name} hold {array[index]} at token {index}; expected integers of at least 0. Leave out "
+            "tokens without one: keep = labels >= 0, then activations[..., keep, :] and labels[keep]."
         )
     return array.astype(np.int64, copy=False)
 
@@ -144,7 +145,7 @@ def check_labels_fit(num_labels: int, sizes: Sequence[int], num_groups: int) -> 
     if num_bytes > MOST_BYTES:
         raise ValueError(
             f"{num_labels} labels x {layer_sizes(sizes)} x {num_groups} groups would need "
-            f"{num_bytes / 2**30:.1f} GiB. Map labels to fewer classes, or hand in some layers at a time."
+            f"{num_bytes / 2**30:.1f} GiB. Map labels to fewer classes, or measure fewer layers at a time."
         )
 
 
@@ -186,7 +187,9 @@ class Numbers:
         named = array.dtype.kind in "US" and not isinstance(values, np.ma.MaskedArray)
         if array.size:
             if self._named not in (None, named):
-                raise ValueError(f"Some chunks came with {self.what} that are names and some with numbers.")
+                raise ValueError(
+                    f"Some chunks have {self.what} as names and some as numbers. Give all in the same form."
+                )
             self._named = named
         if not named:
             return check_labels(values, num_tokens, self.what, hint)

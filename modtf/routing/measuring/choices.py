@@ -30,7 +30,7 @@ def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequenc
     layers = as_layers(activations)
     fewest = min(values.shape[1] for values in layers)
     if top_k is not None and check_integer("top_k", top_k, 1) > fewest:
-        raise ValueError(f"top_k={top_k}, but there are only {fewest} modules.")
+        raise ValueError(f"top_k={top_k} is not valid; expected at most {fewest}, the number of modules.")
     return [Gates(values, from_logits, top_k) for values in layers]
 
 
@@ -38,7 +38,9 @@ def check_compared(name: str, value: Any, seed: int) -> None:
     """Raise `ValueError` unless `value` maps two or more names, and the seed is valid."""
     if not isinstance(value, Mapping) or len(value) < 2:
         received = ", ".join(map(str, value)) if isinstance(value, Mapping) else type(value).__name__
-        raise ValueError(f"{name} are {received or 'none'}; expected two or more by name, to compare.")
+        raise ValueError(
+            f"{name} is {received or 'empty'}; expected a dict of at least two by name, to compare."
+        )
     check_integer("seed", seed, 0)
 
 

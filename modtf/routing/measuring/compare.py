@@ -129,8 +129,8 @@ def compare_runs(
     for run in others:
         if len(run.routed) != len(first.routed):
             raise ValueError(
-                f"{first.name} has {len(first.routed)} layers and {run.name} {len(run.routed)}; expected "
-                "the same number. Hand in those that correspond."
+                f"{first.name} has {len(first.routed)} layers and {run.name} has {len(run.routed)}; "
+                "expected the same number. Give the layers that correspond."
             )
     some, number = whole_documents(documents, len(first.routed[0]), seed)
     for place in progress(

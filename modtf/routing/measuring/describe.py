@@ -28,7 +28,7 @@ def how_measured(sums: Sums, label_probs: ArrayLike | None, confidence: float) -
     probs = "observed" if label_probs is None else label_probs
     what = "Experts" if sums.are_chosen else "Logits" if sums.from_logits else "Gates"
     if sums.are_counts:
-        what = f"Counts of choices, {sums.top_k or 1} a token"
+        what = f"Counts of choices, {sums.top_k or 1} per token"
     elif sums.top_k:
         what += f", the {sums.top_k} largest of each token"
     if not sums.has_labels:
@@ -46,17 +46,17 @@ def assumed(sums: Sums) -> Iterator[str]:
     if not sums.has_labels:
         yield (
             "There are no labels. Give labels=..., one for each token or document (its domain, language or "
-            "class), to see what modules specialise in and what they would show by chance."
+            "class), to measure what modules specialise in, and the chance level."
         )
     elif not sums.has_documents:
         yield (
-            "There are no documents: tokens of one label in a row are taken for one, "
-            f"{sums.num_documents} in all. Where documents are longer or shorter the chance level is "
-            "wrong. Give documents=..., the number of each token's document (np.arange(tokens) if each "
-            "stands for itself)."
+            "There are no documents. Consecutive tokens with the same label count as one document, "
+            f"{sums.num_documents} in all. If documents are longer or shorter, the chance level is wrong. "
+            "Give documents=..., the number of each token's document (np.arange(tokens) if tokens are "
+            "independent)."
         )
     if sums.came_back:
         yield (
-            f"{sums.came_back} documents went on after others had begun: their pieces are taken for "
-            "documents of their own. Hand in the tokens of a document one after the other."
+            f"{sums.came_back} documents are not contiguous, so their pieces count as separate documents. "
+            "Give the tokens of a document one after the other."
         )

@@ -49,7 +49,9 @@ class Experts:
         shared: Sequence[int] = (),
     ):
         if num_experts is None:
-            raise ValueError("Give num_experts: those that no token was sent to cannot be seen in experts.")
+            raise ValueError(
+                "Give num_experts, because experts that received no token do not appear in the array."
+            )
         number = check_integer("num_experts", num_experts, 1, MOST_EXPERTS)
         ids = _check_ids(experts, number)
         mass = None if weights is None else _check_weights(weights, ids, number)
@@ -57,7 +59,10 @@ class Experts:
             raise ValueError(f"shared holds {wrong_shared[0]}; expected experts below num_experts={number}.")
         self.top_k = ids.shape[-1] - len(set(shared))
         if self.top_k < 1:
-            raise ValueError(f"All {ids.shape[-1]} experts of a token are shared ones; nothing was chosen.")
+            raise ValueError(
+                f"shared holds all {ids.shape[-1]} experts of a token, so no expert was chosen. Give only "
+                "the shared experts."
+            )
         new = np.full(number + 1, NONE)  # index -1, the last entry, maps NONE to NONE
         kept = np.delete(np.arange(number), list(shared))
         new[kept] = np.arange(len(kept))
@@ -72,8 +77,8 @@ def _check_ids(experts: ArrayLike, num_experts: int) -> NDArray[Any]:
     ids = _array("experts", experts, "iu")
     if ids.ndim not in (2, 3) or ids.shape[-1] == 0:
         raise ValueError(
-            f"experts have shape {ids.shape}; expected [tokens, k] or [layers, tokens, k], the numbers "
-            "of the k experts of every token."
+            f"experts have shape {ids.shape}; expected [tokens, k] or [layers, tokens, k], the numbers of "
+            "the k experts of each token."
         )
     if ids.size and not (ids.min() >= NONE and ids.max() < num_experts):
         wrong = ids.min() if ids.min() < NONE else ids.max()
@@ -87,8 +92,8 @@ def _check_weights(weights: ArrayLike, ids: NDArray[Any], num_experts: int) -> N
     mass = _array("weights", weights, "fiu")
     if mass.shape not in (ids.shape, (*ids.shape[:-1], num_experts)):
         raise ValueError(
-            f"weights have shape {mass.shape}; expected that of experts, {ids.shape}, or as last axis "
-            f"the scores of all {num_experts}."
+            f"weights have shape {mass.shape}; expected {ids.shape}, the shape of experts, or a last axis "
+            f"with the scores of all {num_experts} experts."
         )
     return mass
 
@@ -130,8 +135,8 @@ class ChosenExperts:
         if wrong.any():
             token = int(np.argmax(wrong))
             raise ValueError(
-                f"The weights of token {first_token + token} are {mass[token]}; expected numbers from 0, as "
-                "the experts' outputs are multiplied with, and not logits."
+                f"The weights of token {first_token + token} are {mass[token]}; expected numbers of at "
+                "least 0, the factors of the experts' outputs, not logits."
             )
         taken = np.where(sent, modules, 0)
         mass, hard = shares(mass), shares(hard)

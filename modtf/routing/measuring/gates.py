@@ -13,8 +13,8 @@ from modtf.routing.measuring.checks import Ints
 # The sums of logits, or of gates that are not normalised, differ from 1 by far more for some token.
 TOLERANCE = 0.01
 NO_GATES = (
-    "gates must be probabilities that sum to 1 (or all 0: a token that no module took). If these are "
-    "logits say from_logits=True; if gates that were not renormalised, divide them by their sum"
+    "gates must be probabilities that sum to 1 (or all 0, for a token that no module took). If these are "
+    "logits say from_logits=True; if they are gates that were not renormalised, divide them by their sum"
 )
 
 

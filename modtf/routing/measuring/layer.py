@@ -112,7 +112,7 @@ class LayerMeasures:
         """
         if len(self.views) < 2:
             raise ValueError(
-                "An activation matrix says nothing of hard assignment; give the tokens' activations."
+                "An activation matrix has no information about hard assignment. Give the tokens' activations."
             )
         return self.views[1]
 

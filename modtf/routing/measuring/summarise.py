@@ -46,7 +46,7 @@ def check_permutations(name: str, number: Any, matrix: Sequence[int]) -> int:
     """Return the number of permutations; `ValueError` if their matrices `[R, M]` do not fit in memory."""
     number = check_integer(name, number, 0, MOST_PERMUTATIONS)
     needed = {"permuted matrices": 8 * number * math.prod(matrix)}
-    check_fits(f"{name}={number}", needed, "Take fewer permutations, or label tokens by fewer classes.")
+    check_fits(f"{name}={number}", needed, "Choose fewer permutations, or label tokens by fewer classes.")
     return number
 
 
@@ -65,7 +65,10 @@ def measure_layer(
     counts = np.rint(groups[-1].sum(axis=-1)).astype(np.int64)
     labels = np.flatnonzero(counts.sum(axis=0))
     if not labels.size:
-        raise ValueError(f"No module of layer {layer} took any token: all its gates are 0.")
+        raise ValueError(
+            f"All gates of layer {layer} are 0, so no module took a token. Leave out the layer, or give its "
+            "gates."
+        )
     counts, label_counts = counts[:, labels], counts.sum(axis=0)[labels]
     probs = _label_probs(options.label_probs, label_counts, labels, np.flatnonzero(seen))
     tokens = np.rint(groups[-1].sum(axis=(0, 1)) * (options.top_k or 1)).astype(np.int64)
@@ -103,7 +106,10 @@ def measure_matrix(
     values = {name: Estimate(float(value)) for name, (value,) in measured.items()}
     nothing = np.zeros((0, num_rules, num_modules))
     view = _view(BY[0], A, probs, labels, values, nothing, np.zeros(num_modules, bool))
-    note = "An activation matrix alone: no intervals, no chance level, no hard assignment, no token counts."
+    note = (
+        "This is an activation matrix only, so intervals, chance level, hard assignment and token counts "
+        "are missing."
+    )
     return LayerMeasures(layer, labels, None, None, None, (view,), (note,))
 
 
@@ -180,7 +186,8 @@ def _label_probs(label_probs: ArrayLike | None, counts: Ints, labels: Ints, seen
     if isinstance(label_probs, str):
         if label_probs != "uniform":
             raise ValueError(
-                f"label_probs={label_probs!r}; expected 'uniform', None (as observed) or numbers."
+                f"label_probs={label_probs!r} is not valid; expected 'uniform', None (as observed) or "
+                "numbers."
             )
         return check_rule_probs(None, len(counts))
     numbers = as_numbers(label_probs, "label_probs")
@@ -213,13 +220,13 @@ def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints, alone: I
     alone = alone[: len(alone) * (len(labels) > 1)]  # with a single label there is no other to compare
     for modules, among, words in (
         (np.flatnonzero(too_few), by_module, f"have fewer than {enough} tokens ({TOKENS_PER_LABEL} for each "
-         f"of {by_label}): what they specialise in cannot be judged."),
+         f"of {by_label}), so their specialisation cannot be judged."),
         (labels[counts.sum(axis=0) < frequent], by_label, f"have fewer than {frequent} tokens "
-         f"({TOKENS_PER_LABEL} for each of {by_module}): their rows of the activation matrix are noisy."),
-        (labels[(counts > 0).sum(axis=0) == 1], by_label, "are in one group of tokens alone: the intervals "
-         "take their rows as known."),
-        (alone, by_label, "are in one document alone: what is theirs and what is the document's cannot be "
-         "told apart."),
+         f"({TOKENS_PER_LABEL} for each of {by_module}), so their rows of the activation matrix are noisy."),
+        (labels[(counts > 0).sum(axis=0) == 1], by_label, "are in only one group of tokens, so the intervals "
+         "do not include the uncertainty of their rows."),
+        (alone, by_label, "are in only one document, so their effect cannot be separated from the "
+         "document's."),
     ):  # fmt: skip
         if modules.size:
             shown = ", ".join(map(str, modules[:10])) + (", ..." if modules.size > 10 else ".")

@@ -33,7 +33,7 @@ class Units:
         wrong = label & ~span & ~document
         if wrong.any():
             raise ValueError(
-                f"The label changes within span {keys[2][np.argmax(wrong)]}; expected spans of one label, "
+                f"The label changes within span {keys[2][np.argmax(wrong)]}; expected spans with one label, "
                 "such as chat turns or code blocks."
             )
         self.same_document = before is not None and not document[0]

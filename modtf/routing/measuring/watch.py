@@ -93,16 +93,17 @@ def warnings_of(watches: Sequence[Watch]) -> Iterator[str]:
     """Return warnings about the rows, for the reader."""
     same = [watch.number for watch in watches if watch.alike and watch.num_tokens > 1]
     if same:
-        done = "They are left out" if left_out(watches) else "There is no other layer, so they are measured"
+        done = "They are left out" if left_out(watches) else "There are no other layers, so they are measured"
         yield (
-            f"In {_listed(same)} every token has the same row, as in placeholders for dense layers and in "
-            f"buffers that were never written. {done}."
+            f"In {_listed(same)} every token has the same row, as in placeholders for dense layers or in "
+            f"unwritten buffers. {done}."
         )
     softmaxed = [watch.number for watch in watches if watch.softmaxed and watch.num_tokens]
     if softmaxed:
         yield (
-            f"In {_listed(softmaxed)} all logits are at least 0 and sum to 1 for every token: they look like "
-            "probabilities, and a softmax of these is nearly even. If they are, leave out from_logits=True."
+            f"In {_listed(softmaxed)} all logits are at least 0 and sum to 1 for every token: they look "
+            "like probabilities, whose softmax would be nearly even. If they are probabilities, leave out "
+            "from_logits=True."
         )
 
 

@@ -27,7 +27,10 @@ class Ablation:
     def __init__(self, recorder: Recorder, pairs: Sequence[tuple[int, int]] | None):
         self.recorder = recorder
         if list(recorder.last) != [""] or any(run for _, run in recorder.last[""][2]):
-            raise ValueError("ablate needs a decoder-only model whose layers run once in a forward pass.")
+            raise ValueError(
+                "ablate needs a decoder-only model whose layers run once per forward pass. Leave out ablate "
+                "for other models."
+            )
         self.runs = sorted(recorder.last[""][2])
         sizes = [int(recorder.layers[layer].num_experts or 0) for layer, _ in self.runs]
         everything = [(place, expert) for place, size in enumerate(sizes) for expert in range(size)]
@@ -35,7 +38,7 @@ class Ablation:
         for pair in self.pairs:
             if pair not in everything:
                 raise ValueError(
-                    f"ablate holds {pair}; expected (layer, expert), of {len(sizes)} layers with "
+                    f"ablate holds {pair}; expected pairs (layer, expert) of {len(sizes)} layers with "
                     f"{', '.join(map(str, sizes))} experts."
                 )
         self._losses: list[NDArray[np.float64]] = []  # one [1 + pairs, R] per document
@@ -114,7 +117,9 @@ def _losses(output: Any, targets: Any) -> NDArray[np.float64]:
 
     logits = getattr(output, "logits", None)
     if logits is None:
-        raise ValueError("ablate needs a model whose output has `logits` [B, N, V] of the next tokens.")
+        raise ValueError(
+            "ablate needs a model whose output has `logits` [B, N, V], the logits of the next tokens."
+        )
     flat = cross_entropy(logits[:, :-1].float().transpose(1, 2), targets, reduction="none")
     return np.asarray(flat.cpu().numpy(), np.float64)
 

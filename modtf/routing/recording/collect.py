@@ -93,7 +93,7 @@ def _labels_of(batch: Batch, labels: Labels) -> Any:
     if callable(labels):
         return labels(batch)
     if labels not in batch:
-        raise ValueError(f"labels={labels!r} is not in a batch, which has {', '.join(batch)}.")
+        raise ValueError(f"labels={labels!r} is not a key of a batch; expected one of {', '.join(batch)}.")
     return batch[labels]
 
 
@@ -102,7 +102,7 @@ def _inputs(model: Any, recorder: Recorder, batch: Batch, number: int) -> tuple[
     import torch
 
     if IDS not in batch:
-        raise ValueError(f"Batch {number} has {', '.join(batch)}; expected {IDS} [B, N] among them.")
+        raise ValueError(f"Batch {number} has the keys {', '.join(batch)}; expected {IDS} [B, N] among them.")
     device = next(model.parameters()).device
     outermost = next(iter(recorder.watcher.modules.values()))
     names = [name for name in inspect.signature(outermost.forward).parameters if name not in NOT_HANDED_ON]

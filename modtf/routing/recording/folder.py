@@ -64,7 +64,8 @@ class TokenArrays:
         _, shape = self._kinds.setdefault(name, (chunk.dtype, chunk.shape[1:]))
         if chunk.shape[1:] != shape:
             raise ValueError(
-                f"A layer chose {shape[-1]} experts per token before, and {chunk.shape[-1]} now."
+                f"A layer chose {shape[-1]} experts per token before and {chunk.shape[-1]} now; expected "
+                "the same number."
             )
         self._chunks.setdefault(name, []).append(chunk)
 
@@ -142,6 +143,6 @@ def check_new_folder(out: str | Path) -> Path:
     check_path("out", out)
     folder = Path(out).absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"out={out} is there already; name a new folder, or remove it.")
+        raise ValueError(f"out={out} exists already. Choose a new folder, or remove it.")
     check_writable(folder.parent)
     return folder

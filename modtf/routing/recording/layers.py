@@ -48,7 +48,7 @@ class RoutedLayer:
         chosen = read_choices([*args, *kwargs.values()], self.num_experts, self.top_k)
         if chosen is None:
             raise ValueError(
-                f"{self.name} was handed no experts [tokens, k] with weights. Name the routers instead: "
+                f"{self.name} received no experts [tokens, k] with weights. Name the routers instead by "
                 "routers='PATTERN'."
             )
         return chosen[:2]
@@ -64,8 +64,9 @@ class RoutedLayer:
             chosen = read_choices(outputs, size, self.top_k) if size else None
         if chosen is None:
             raise ValueError(
-                f"The output of {self.name} is neither experts with weights nor logits of which the number "
-                "of experts per token is known. Give top_k=2, for example, or other routers='PATTERN'."
+                f"The output of {self.name} is neither experts with weights, nor logits with a known number "
+                "of experts per token. Give this number, for example top_k=2, or other modules by "
+                "routers='PATTERN'."
             )
         *both, self.num_experts = chosen
         return both[0], both[1]
@@ -75,7 +76,7 @@ class RoutedLayer:
         experts, weights = self.read_inputs(args, kwargs)
         left = weights * (experts != self.off)
         if not any(value is weights for value in (*args, *kwargs.values())):
-            raise ValueError(f"ablate: {self.name} is handed masks instead of experts; leave ablate out.")
+            raise ValueError(f"ablate: {self.name} receives masks instead of experts. Leave out ablate.")
         return (
             tuple(left if value is weights else value for value in args),
             {name: left if value is weights else value for name, value in kwargs.items()},
@@ -95,8 +96,8 @@ def check_model(model: Any, what: str) -> Any:
     for module in model.modules():
         if isinstance(module, torch.nn.DataParallel) and len(module.device_ids) > 1:
             raise ValueError(
-                "A DataParallel model with several devices cannot be recorded: its copies run in threads. "
-                "Pass model.module, or use DistributedDataParallel."
+                "A DataParallel model with several devices cannot be recorded, because its copies run in "
+                "threads. Pass model.module, or use DistributedDataParallel."
             )
     return torch
 
@@ -148,10 +149,9 @@ def _layer_at(path: str, modules: dict[str, Any], patterns: Sequence[str] | None
 def _nothing_found(modules: dict[str, Any], patterns: Sequence[str] | None) -> ValueError:
     candidates = [name for name in modules if re.search(r"(gate|router|routing)[^.]*$", name)]
     return ValueError(
-        ("No module matches " + ", ".join(patterns) if patterns else "No module is called *.experts")
-        + ". Say by routers='PATTERN' which modules put out logits, or experts and weights; candidates: "
-        + (", ".join(candidates[:8]) or "none, as no name ends with gate or router")
-        + "."
+        ("No module matches " + ", ".join(patterns) if patterns else "No module's name matches *.experts")
+        + ". Give routers='PATTERN' to name the modules that return logits, or experts and weights. "
+        "Candidates: " + (", ".join(candidates[:8]) or "none, as no name ends with gate or router") + "."
     )
 
 

@@ -68,5 +68,5 @@ def record(
     if every is not None:
         return TrainingRecorder(model, every, log, routers, top_k)
     if log is not None:
-        raise ValueError("log needs every=100, for example: it logs sums over a training loop.")
+        raise ValueError("log needs every, the number of passes between two entries, for example every=100.")
     return Recorder(model, routers, top_k)

@@ -102,7 +102,7 @@ class Recorder:
     def others(self, tokenizer: Any = None) -> dict[str, dict[str, NDArray[Any]]]:
         """Return the arrays of every stream that have no tokens axis; raise `ValueError` without tokens."""
         if not any(arrays.num_tokens for arrays in self._arrays.values()):
-            raise ValueError("There were no tokens: no forward pass ran, or all of it is masked.")
+            raise ValueError("No tokens were recorded, because no forward pass ran or all tokens are masked.")
         return {name: self._others(name, tokenizer) for name in self._arrays}
 
     def _others(self, stream: str, tokenizer: Any) -> dict[str, NDArray[Any]]:
@@ -110,7 +110,8 @@ class Recorder:
         sizes = {self.layers[layer].num_experts for layer, _ in runs}
         if len(sizes) > 1:
             raise ValueError(
-                f"The layers have {sorted(map(str, sizes))} experts; record them apart: routers='PATTERN'."
+                f"The layers have {sorted(map(str, sizes))} experts; expected the same number. Record them "
+                "separately by routers='PATTERN'."
             )
         names = layer_names(self.layers, runs)
         others = {"num_experts": np.array(sizes.pop()), "layer_names": np.array(names)}
@@ -138,7 +139,7 @@ class Recorder:
         streams = self.others()
         name = next(iter(streams)) if stream is None and len(streams) == 1 else stream
         if name not in streams:
-            raise ValueError(f"stream={stream!r}: expected one of {', '.join(streams)}.")
+            raise ValueError(f"stream={stream!r} is not known; expected one of {', '.join(streams)}.")
         others = streams[name]
         with scratch_folder(self._scratch) as folder:
             self._arrays[name].save(Path(folder), {})
@@ -171,8 +172,8 @@ def as_arrays(layers: Sequence[RoutedLayer], runs: Runs, keep: NDArray[np.bool_]
         size = layers[layer].num_experts
         if size is not None and ids.max(initial=-1) >= size:
             raise ValueError(
-                f"{layers[layer].name} chose expert {ids.max()}, but has {size}: these are no "
-                "experts. Name other modules: routers='PATTERN'."
+                f"{layers[layer].name} returned {ids.max()}, but has {size} experts, so its output is not "
+                "experts. Name other modules by routers='PATTERN'."
             )
         arrays[layer, run] = ids, weights[part].reshape(chosen.shape)[keep]
     return arrays
@@ -194,14 +195,14 @@ def _labels(labels: Any, arrays: Mapping[str, NDArray[Any]], others: Mapping[str
         )
     if isinstance(labels, str):
         if labels not in ("tokens", "positions"):
-            raise ValueError(f"labels={labels!r}: expected an array, 'tokens' or 'positions'.")
+            raise ValueError(f"labels={labels!r} is not valid; expected an array, 'tokens' or 'positions'.")
         return arrays[labels]
     array, documents = np.asarray(labels), arrays["documents"]
     number = int(documents.max()) + 1
     if array.shape not in ((number,), documents.shape):
         raise ValueError(
-            f"labels have shape {array.shape}; expected ({number},), one a document, or {documents.shape}, "
-            "one a token."
+            f"labels have shape {array.shape}; expected ({number},), one for each document, or "
+            f"{documents.shape}, one for each token."
         )
     return array[documents] if len(array) == number else array
 

@@ -91,7 +91,7 @@ class Rows:
         if (values is not None) != (self._labelled if self._labelled is not None else values is not None):
             raise ValueError(
                 "Some forward passes have labels and some have none. Call recorder.next(labels=...) before "
-                "each, with labels [B], one a row, where a cache continues it."
+                "each pass. If a cache continues a pass, give labels [B], one for each row."
             )
         self._labelled = values is not None
         if values is None:
@@ -120,6 +120,7 @@ def per_token(values: Any, keep: NDArray[np.bool_], what: str) -> NDArray[Any]:
         array = array[:, np.newaxis]
     if array.ndim != 2 or array.shape[0] != keep.shape[0] or array.shape[1] not in (1, keep.shape[1]):
         raise ValueError(
-            f"{what} have shape {shape}; expected {keep.shape[:1]} or {keep.shape}, as tokens have."
+            f"{what} have shape {shape}; expected {keep.shape[:1]} or {keep.shape}, one for each row or "
+            "token."
         )
     return np.broadcast_to(array, keep.shape)

@@ -201,7 +201,8 @@ def _writer(log: Log) -> Callable[[Record], Any]:
         return partial(_write_scalars, log)
     if not callable(log):
         raise ValueError(
-            f"log={log!r}: expected a folder for TensorBoard, a SummaryWriter or a function of a dict."
+            f"log={log!r} is not valid; expected a folder for TensorBoard, a SummaryWriter or a function of "
+            "a dict."
         )
     return log
 

@@ -120,7 +120,7 @@ class Watcher:
         layer = self.layers[number]
         if layer.off is not None:
             raise ValueError(
-                f"ablate: {layer.name} is a router; leave out ablate, or routers={layer.name!r}."
+                f"ablate: {layer.name} is a router. Leave out ablate, or routers={layer.name!r}."
             )
         if self._root is not None and not self.paused:
             self._note(number, *layer.read_output(output))
@@ -147,7 +147,7 @@ class Watcher:
             if tokens is None:
                 if number in self._runs:
                     raise ValueError(
-                        f"{layer.name} ran without {IDS} [B, N]: call the model with tokens instead of "
+                        f"{layer.name} ran without {IDS} [B, N]. Call the model with tokens instead of "
                         "embeddings."
                     )
                 continue
@@ -158,8 +158,8 @@ class Watcher:
             for run, (experts, weights) in enumerate(self._runs.get(number, [])):
                 if len(experts) != stream.keep.size:
                     raise ValueError(
-                        f"{layer.name} routed {len(experts)} tokens of a pass with {stream.keep.size}: it "
-                        "does not route the tokens one after the other. Leave it out by routers='PATTERN'."
+                        f"{layer.name} routed {len(experts)} tokens in a pass with {stream.keep.size}, so "
+                        "it does not route each token once. Leave it out by routers='PATTERN'."
                     )
                 stream.runs[number, run] = experts, weights
         return [stream for stream in streams.values() if stream.runs]
@@ -183,7 +183,7 @@ class Watcher:
             if kept is not None:
                 return np.asarray(kept.detach().cpu().numpy())
         if masks:
-            raise ValueError(f"{MASK} is not [B, N], so that padding cannot be left out; pass it as [B, N].")
+            raise ValueError(f"{MASK} is not [B, N], so padding cannot be left out. Pass it as [B, N].")
         return np.ones(tuple(tokens.ids.shape), bool)
 
     def _same(self, one: Any, other: Any) -> bool:

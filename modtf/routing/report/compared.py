@@ -29,8 +29,9 @@ READ = (
     "documents of both models."
 )
 MATCHED = (
-    "The figure shows hard assignment. Experts of two models share no names, so they are matched one to one "
-    "such that as many choices of tokens as possible agree (shared routing). Chance permutes the tokens."
+    "The figure shows hard assignment. The experts of two models have no common names. They are matched one "
+    "to one so that as many choices of tokens as possible agree (shared routing). Chance permutes the "
+    "tokens."
 )
 SATURATED = (
     "The share of a token's experts that {}, the last of the files, chooses, too. Experts are compared by "
@@ -52,13 +53,13 @@ def check_same_tokens(routing: Routing, first: Routing, path: str, first_path: s
     for what, (ours, theirs) in pairs.items():
         if not np.array_equal(ours, theirs):  # type: ignore[arg-type]
             raise ValueError(
-                f"{path} has other {what} than {first_path}; expected the same tokens in the same order, as "
-                "models do with the same texts."
+                f"{path} and {first_path} have different {what}; expected the same tokens in the same "
+                "order. Run both models on the same texts."
             )
     sizes = routing.activations.shape[0], first.activations.shape[0]
     if sizes[0] != sizes[1]:
         raise ValueError(
-            f"{path} has {sizes[0]} layers and {first_path} {sizes[1]}; expected the same number."
+            f"{path} has {sizes[0]} layers and {first_path} has {sizes[1]}; expected the same number."
         )
 
 
@@ -99,7 +100,9 @@ def write_comparison(
         ),
         page.Section("Layers", [MATCHED], content=[image]),
         page.Section(
-            "Differences", ["By hard assignment. The CSV file has all measures."], content=[differences]
+            "Differences",
+            ["Measures by hard assignment. The CSV file has all measures."],
+            content=[differences],
         ),
         *saturation_sections(saturated or {}, runs[-1].name, out, names),
         page.Section("Matched experts", [SHARES], content=[page.Table(experts, "experts.csv")]),

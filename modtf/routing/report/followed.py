@@ -21,9 +21,9 @@ from modtf.routing.report.write import shown
 from modtf.routing.routing import Routing
 
 FOLLOWS = (
-    "How much information the token, its position and its label carry about the experts that it is sent to: "
-    "alone, and beyond all others. 0 is none, 1 is all; the value under permutation is subtracted. Grey is "
-    "chance. A line has a gap where too few tokens agree in the others."
+    "How much information the token, its position and its label carry about the token's experts, alone and "
+    "beyond all others. 0 is none, 1 is all. The value under permutation is subtracted. Grey is chance. A "
+    "line has a gap if too few tokens agree in all other factors."
 )
 TOPS = (
     "The experts whose tokens differ most from all tokens, and the tokens that stand out: their share at the "
@@ -70,7 +70,13 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
     both[0].legend(frameon=False, fontsize=8)
     if names.layers is not None:
         table.insert(1, "layer_name", table["layer"].map(names.layer))
-    return Picture("factors", "What routing follows", "Shares of what there is to tell.", figure, table)
+    return Picture(
+        "factors",
+        "What routing follows",
+        "Shares of the information about the token's experts.",
+        figure,
+        table,
+    )
 
 
 def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataFrame:

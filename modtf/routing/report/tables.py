@@ -83,7 +83,7 @@ def summary_notes(layers: Sequence[LayerMeasures]) -> list[str]:
     if any(ADJUSTED in layer.views[-1].values for layer in layers):
         words = [
             "gate mass, hard assignment: adjusted mutual information of modules and labels, 0 to 1; higher:",
-            "  modules specialise more. chance: 97.5% of permuted labels give less than this.",
+            "  modules specialise more. chance: 97.5% of permutations give a lower value.",
         ]
     else:
         words = ["collapse, alignment, inverse mutual information and adaptation: lower is better."]
@@ -109,11 +109,11 @@ def warning_lines(layers: Sequence[LayerMeasures], names: Names) -> list[str]:
             lines.append(f"Layer {', '.join(name for name, _ in found)}: {text}")
         else:
             lines.append(
-                f"In {len(found)} of {len(layers)} layers, with other numbers; layer {where}: {text}"
+                f"In {len(found)} of {len(layers)} layers, with different numbers. Layer {where}: {text}"
             )
     dropped = [layer.dropped for layer in layers]
     if any(dropped):
-        lines.append(f"{max(dropped)} tokens of a layer at most were taken by no module; they are left out.")
+        lines.append(f"{max(dropped)} tokens of a layer at most were taken by no module. They are left out.")
     return lines
 
 

@@ -29,7 +29,7 @@ from modtf.routing.report.tables import ADJUSTED, BY
 PAGE = "measures.html"
 LAYERS = (
     "How much information the modules of each layer carry about labels, and how evenly they are used. Above "
-    "the grey band, modules specialise more than by chance."
+    "the grey band, modules specialise more than chance."
 )
 BEYOND = (
     "For each label, the modules in which it has the largest share, by hard assignment. A module is listed "
@@ -45,8 +45,8 @@ MATRICES = (
 WORDS = {
     "gate mass": "Counts a token for every module, weighted by the probability that the router gives it.",
     "hard assignment": "Counts a token for the modules that it is sent to.",
-    "chance": "The mean under permuted labels: the value for modules that know nothing about labels. Square "
-    "brackets behind a value hold its confidence interval.",
+    "chance": "The mean under permuted labels, the value for modules that carry no information about labels. "
+    "Square brackets behind a value hold its confidence interval.",
     "adjusted mutual information": "Information that modules carry about labels beyond chance, as a share of "
     "the most they could carry: 0 is none, 1 is all.",
     "load": "The share of tokens that a module answers. The figure shows the effective number of modules "
@@ -88,7 +88,7 @@ def write_routing_report(
         PosixPath('report/measures.html')
     """
     if not layers:
-        raise ValueError("There is no layer; expected what modtf.measure_activations returns.")
+        raise ValueError("layers is empty; expected the layers that modtf.measure_activations returns.")
     names, out = tables.names_of(layers, names), Path(out)
     frames = {
         "measures.csv": pd.DataFrame([row for layer in layers for row in layer.to_rows()]),
@@ -189,7 +189,7 @@ def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
         beyond = np.where(view.bits > high, view.bits - mean, np.nan)
         bits[labels.searchsorted(layer.labels[rows]), column] = beyond[rows]
     words = [short(names.label(number), number) for number in labels.tolist()]
-    title = "What the chosen module tells of a label, bits beyond chance (white: none)"
+    title = "Information of the chosen module about a label, in bits beyond chance (white: none)"
     height = float(np.clip(0.16 * len(labels) + 1.0, 2.0, 10.0))
     figure, (axes,) = over_layers([layer.layer for layer in layers], names, [title], 90, height=height)
     image = axes.imshow(bits, COLOURS, aspect="auto", interpolation="nearest", vmin=0)

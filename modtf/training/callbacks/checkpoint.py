@@ -84,14 +84,14 @@ class CheckpointCallback(keras.callbacks.Callback):
                 self._put(model, arrays)
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise ValueError(
-                f"{self.path} is the checkpoint of another training, or of another version of modtf: "
-                f"{type(error).__name__}: {error}. Delete it and {before}."
+                f"{self.path} is the checkpoint of another run or of another version of modtf "
+                f"({type(error).__name__}: {error}). Delete it and {before}."
             ) from error
         if differ:
             shown = "; ".join([*differ[:SHOWN], *(["..."] if len(differ) > SHOWN else [])])
             raise ValueError(
-                f"{self.path} is the checkpoint of another training: {shown}. Train with the same arguments "
-                f"to resume it ({', '.join(MAY_DIFFER)} may differ), or give another file, or delete it and "
+                f"{self.path} is the checkpoint of another run: {shown}. Train with the same arguments to "
+                f"resume it ({', '.join(MAY_DIFFER)} may differ), give another file, or delete it and "
                 f"{before}."
             )
         return self.epochs

@@ -86,13 +86,13 @@ class NoParameters(Gains):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (NoOutputs, r"data of the family 'toy', NoOutputs, lack outputs; see RuleData"),
+        (NoOutputs, r"data of the family 'toy', NoOutputs, do not define outputs"),
         (dict, r"must be a subclass of modtf.datasets.families.base.RuleData, received <class 'dict'>"),
         ("no_such_module:Gains", r"'no_such_module:Gains', cannot be imported: No module named"),
         ("modtf.task:Gains", r"cannot be imported: .*no attribute 'Gains'.*'package.module:Class'"),
-        (FlatInputs, r"FlatInputs.inputs made the shape \(1024, 12\), expected \(1024, 4, 3\)"),
-        (WideOutputs, r"WideOutputs.outputs made the shape \(1024, 4, 3\), expected \(1024, 4\)"),
-        (NoParameters, r"NoParameters.parameters\(task\) returned None, expected arrays by name"),
+        (FlatInputs, r"FlatInputs.inputs returned the shape \(1024, 12\); expected \(1024, 4, 3\)"),
+        (WideOutputs, r"WideOutputs.outputs returned the shape \(1024, 4, 3\); expected \(1024, 4\)"),
+        (NoParameters, r"NoParameters.parameters\(task\) returned None; expected a dict of arrays by name"),
     ],
 )
 def test_what_is_wrong_is_said(registered, data, message):

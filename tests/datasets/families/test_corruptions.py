@@ -83,7 +83,7 @@ def test_the_severity_is_the_one_that_was_run():
     main = {"contrast": 0.3, "sigma": 2.0, "impulses": 0.27, "swirl": 3.0}
     assert severity_of(Task("corruptions")) == main
     assert severity_of(Task("corruptions", contrast=0.2)) == {**main, "contrast": 0.2}
-    with pytest.raises(ValueError, match=r"contrast=0\.2 has no meaning with severity=lowest"):
+    with pytest.raises(ValueError, match=r"contrast=0\.2 has no meaning for severity=lowest"):
         Task("corruptions", contrast=0.2, severity="lowest")
 
 

@@ -189,7 +189,7 @@ GOLDEN = {
     ("options", "message"),
     [
         ({"rounds": 3}, "rounds=3 is not known; expected one of 1, 2, 5"),
-        ({"examples": 1000.5}, "examples=1000.5 is not valid; expected a whole number"),
+        ({"examples": 1000.5}, "examples=1000.5 is not valid; expected an integer"),
     ],
 )
 def test_bad_input(options, message):

@@ -83,7 +83,7 @@ def test_combinations_that_leave_a_question_open_are_others():
 def test_no_combinations_are_refused(monkeypatch):
     only = np.zeros([1, 4], np.int32)
     monkeypatch.setattr("modtf.datasets.families.vqa_combinations.draw_combinations", lambda *_: (only, only))
-    with pytest.raises(ValueError, match=r"rounds=5, data_seed=77: .* without a yes or a no"):
+    with pytest.raises(ValueError, match=r"rounds=5, data_seed=77: .* question has only the answer yes"):
         find_combinations("multiple", 5, 77)
 
 

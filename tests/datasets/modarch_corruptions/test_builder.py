@@ -32,7 +32,7 @@ def test_names(name):
 @pytest.mark.parametrize("name", ["faces", "digits_contrast0.5", "digits_contrast0.2_lowest", "Digits"])
 def test_what_is_no_name(name):
     with pytest.raises(
-        ValueError, match=rf"^'{name}' is no configuration of modarch_corruptions \(.*_lowest, and"
+        ValueError, match=rf"^'{name}' is not a configuration of modarch_corruptions \(.*_lowest, and"
     ):
         find_config(name)
 
@@ -83,7 +83,7 @@ def test_all_that_there_is(tmp_path):
     context = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1)
     part = builder.as_dataset(split="id[:10]", read_config=tfds.ReadConfig(input_context=context))
     assert len(list(part)) == 5
-    with pytest.raises(ValueError, match="decoders concerns examples read from files"):
+    with pytest.raises(ValueError, match="decoders applies to examples that are read from files"):
         builder.as_dataset(split="id", decoders={"inputs": tfds.decode.SkipDecoding()})
     with pytest.raises(ValueError, match=r"^split='gb_gb' is not valid .*such as co_gb_im"):
         builder.as_dataset(split="gb_gb")

@@ -70,7 +70,7 @@ def test_what_needs_an_end_says_so(empty: Path) -> None:
         len(builder.as_dataset(split="train"))
     with pytest.raises(ValueError, match=r"batch_size=-1.*finite split"):
         builder.as_dataset(split="train", batch_size=-1)
-    with pytest.raises(ValueError, match="decoders concerns"):
+    with pytest.raises(ValueError, match="decoders applies"):
         builder.as_dataset(split="train", decoders={"rule": tfds.decode.SkipDecoding()})
     with pytest.raises(ValueError, match="add_tfds_id"):
         builder.as_dataset(split="train", read_config=tfds.ReadConfig(add_tfds_id=True))

@@ -17,7 +17,7 @@ def test_names():
     assert all(find_config(name).name == name == config.name for name, config in CONFIGS.items())
     config = find_config("spatial_r20_mnist_task7")
     assert (config.name, config.task.digits, config.task.data_seed) == ("spatial_r20_mnist_task7", "mnist", 7)
-    with pytest.raises(ValueError, match=r"'comparison_r3' is no configuration .*; rounds of 1, 2, 5"):
+    with pytest.raises(ValueError, match=r"'comparison_r3' is not a configuration .* and rounds of 1, 2, 5"):
         find_config("comparison_r3")
 
 

@@ -79,14 +79,14 @@ def test_nothing_begins_that_would_end_too_late(capsys: pytest.CaptureFixture[st
 def test_rows_of_two_devices_do_not_mix() -> None:
     rows = Rows(None)
     rows.add([{**cells_of(REQUESTS[0])[0], "device": "another card"}])
-    with pytest.raises(ValueError, match="holds rows of another card, and this is card"):
+    with pytest.raises(ValueError, match="holds rows of another card, but this is card"):
         measure_requests(REQUESTS[1:], rows, COMMON, 1e3, Card())
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[1]", '[{"step_ms": 1}]'])
 def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(ValueError, match="holds no rows of a benchmark"):
+    with pytest.raises(ValueError, match="is not a file of benchmark rows"):
         Rows(tmp_path / "x.json")
 
 
@@ -95,7 +95,7 @@ def test_a_process_that_dies_or_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(dispatch, "COMMAND", [sys.executable, "-c", program])
 
     instead("import sys; sys.stdin.read(); sys.exit('no such library')")
-    with pytest.raises(OSError, match="cannot begin: no such library"):
+    with pytest.raises(OSError, match="could not start: no such library"):
         measure_requests(REQUESTS, Rows(None), COMMON, 1e3)
     instead("import os, sys; sys.stdin.read(); os.abort()")
     assert [row["failed"] for row in answer(REQUESTS[0], COMMON, 1e3)] == ["nothing was printed"]

@@ -34,7 +34,9 @@ def test_a_table_has_only_the_columns_it_can_fill(capsys: pytest.CaptureFixture[
     assert heading.split() == " ".join([*names, "compile s", "MiB"]).split()
     assert " ".join(first.split()) == "mlp 2 32 monolithic 1.00 1.00 1.10 50% 10.0% +5% 2.0 -"
     print_table([{**row, "peak_gflops": 99.0} for row in rows(1.2)])
-    assert "Matrix peak of the core: 99 to 99 GFLOP/s. CPU time, one core." in capsys.readouterr().out
+    assert (
+        "Matrix peak of the core: between 99 and 99 GFLOP/s. CPU time, one core." in capsys.readouterr().out
+    )
 
 
 def test_what_is_not_compared_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +46,7 @@ def test_what_is_not_compared_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with_textbook, mine = {**ROW, "variant": "modular", "has_textbook": True}, {**ROW, "variant": "mine"}
     assert core_lines([with_textbook, mine]) == []
     assert core_lines([with_textbook, {**mine, "has_textbook": False}]) == [
-        "Not compared with textbook, as it has none: mlp mine."
+        "textbook has no counterpart of: mlp mine."
     ]
     lines = cost_table([{**with_textbook, "textbook_ms": 2.2}, mine], core_columns()).splitlines()
     assert lines[0].split()[-3:] == ["textbook", "ms", "textbook/ours"]
@@ -85,5 +87,5 @@ def test_rows_are_compared_with_25_members_and_the_released_code(capsys: pytest.
     print_table([*measured, failed], released)
     text = capsys.readouterr().out
     assert "120x" in text
-    assert "Matrix peak, float32: 50 to 50 TFLOP/s." in text
+    assert "Matrix peak, float32: between 50 and 50 TFLOP/s." in text
     assert "failed: mlp 2 32 modular 1: no memory" in text

@@ -39,7 +39,9 @@ def test_the_example_of_the_documentation_works(arch, variant, documented, rando
 
 
 def test_what_is_no_architecture_is_refused(registries):
-    with pytest.raises(ValueError, match=r"'new' lacks make_layers, forward; see modtf\.models"):
+    with pytest.raises(
+        ValueError, match=r"'new' does not define make_layers, forward. Define what modtf\.models"
+    ):
         register_architecture("new")(type("New", (ModularModel,), {}))
     assert "new" not in ARCHITECTURES
 

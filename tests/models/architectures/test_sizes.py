@@ -71,7 +71,7 @@ def test_widths_are_solved_for_one_budget(arch):
     ("arch", "width", "num_rules"), [("mlp", 2, 9), ("mha", 2, 8), ("rnn", 1, 32)], ids=str
 )
 def test_a_width_too_small_is_refused(arch, width, num_rules):
-    message = f"width={width} is too small for .* modules: .* Take a larger width or fewer rules"
+    message = f"width={width} is too small for .* modules: .* Choose a larger width or fewer rules"
     with pytest.raises(ValueError, match=message):
         check_width(arch, width, num_rules)
     with pytest.raises(ValueError, match=message):
@@ -83,7 +83,7 @@ def test_a_width_too_small_is_refused(arch, width, num_rules):
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (Task(), "cell='gru' is no option of the architecture ModularMLP; its options: none"),
+        (Task(), "cell='gru' is not an option of the architecture ModularMLP; its options: none"),
         (Task("rnn"), "cell='gru' is not known; expected one of lstm, simple"),
     ],
 )
@@ -113,7 +113,7 @@ BATCH, MATRICES, PARAMETERS = r"\(the largest batch", r"\(activation matrices", 
 )
 def test_what_is_too_large_is_named(monkeypatch, changes, named):
     monkeypatch.setattr("modtf.memory.memory_here", lambda: 10**10)
-    with pytest.raises(ValueError, match=rf"modular with \d+ members cannot fit: .*{named} .*and there are"):
+    with pytest.raises(ValueError, match=rf"modular with \d+ members cannot fit: .*{named} .*but only"):
         check_size(replace(CELL, **changes))
 
 

@@ -229,9 +229,19 @@ def test_flops_of_an_example():
 @pytest.mark.parametrize(
     ("question", "name", "variant", "message"),
     [
-        ("attribute", "some_all_all", "gt_modular", r"library='some_all_all' is none; expected \(all\|group"),
-        ("spatial", "all_mixed_all", "gt_modular", "is one of question='comparison', received"),
-        ("attribute", "all_all_all", "modular", "has a router, and library='all_all_all' no routed place"),
+        (
+            "attribute",
+            "some_all_all",
+            "gt_modular",
+            r"library='some_all_all' is not valid; expected \(all\|group",
+        ),
+        ("spatial", "all_mixed_all", "gt_modular", "needs question='comparison', received"),
+        (
+            "attribute",
+            "all_all_all",
+            "modular",
+            "has a router, and library='all_all_all' has no routed layer",
+        ),
     ],
 )
 def test_bad_input(question, name, variant, message):

@@ -32,9 +32,9 @@ def penalty(self, activation):
         ),
         (
             {"penalty_name": "price", "penalises_scores": True, "penalty": penalty},
-            "must have needs_scores = T",
+            "it also needs needs_scores = T",
         ),
-        ({"call": Router.call}, r"lacks call\(rule, rule_features, scores\)"),
+        ({"call": Router.call}, r"does not define call\(rule, rule_features, scores\)"),
         ({"penalty": penalty}, r"has penalty_name=None and a method penalty\(activation\); give both or nei"),
         ({"penalty_name": "nothing"}, r"has penalty_name='nothing' and no method penalty"),
         ({"penalty_name": "Two words", "penalty": penalty}, "has penalty_name='Two words'; expected lower-c"),
@@ -62,18 +62,22 @@ def test_the_example_of_the_documentation_works(documented, random_batch):
         ("plugin_even", {"temperature": 0}, r"temperature=0: temperature=0 must be above 0\. Its options"),
         ("plugin_even", {"temperature": "hot"}, r"cannot be built with temperature='hot'.* Its options: mod"),
         ("modular", {"modules": 2.5}, "modules=2.5 is not valid; expected an integer of at least 1"),
-        ("top_k", {"k": 4}, "k=4 is more than the 3 modules"),
-        ("top_k", {"modules": 1}, "k=2 is more than the 1 modules"),
-        ("bias_balanced", {"k": 4}, "k=4 is more than the 3 modules"),
-        ("balanced", {"k": 4}, "k=4 is more than the 3 modules"),
-        ("balanced", {"balance": "bias"}, "balance='bias' changes which modules are chosen; k=3 chooses all"),
+        ("top_k", {"k": 4}, "k=4 is not valid; expected at most 3"),
+        ("top_k", {"modules": 1}, "k=2 is not valid; expected at most 1"),
+        ("bias_balanced", {"k": 4}, "k=4 is not valid; expected at most 3"),
+        ("balanced", {"k": 4}, "k=4 is not valid; expected at most 3"),
+        (
+            "balanced",
+            {"balance": "bias"},
+            "balance='bias' changes which modules are chosen, but k=3 chooses all",
+        ),
         ("gumbel", {"modules": 128}, "modules=128 is not valid"),
-        ("expert_choice", {"capacity": 4}, "capacity=4 is not valid; expected a number from 0.001 to 3"),
+        ("expert_choice", {"capacity": 4}, "capacity=4 is not valid; expected a number between 0.001 and 3"),
         ("clamped", {"amount": 2.0}, "amount=2.0"),
         ("clamped", {"matrix": "block", "amount": 2}, "expected a divisor of the 3 rules"),
         ("clamped", {"matrix": "collapsed", "amount": 1}, "expected an even divisor of the 3 rules"),
-        ("clamped", {"of": "nowhere"}, "nowhere has no final activation matrix of every member"),
-        ("clamped", {"of": "nowhere", "amount": 0.5}, "are two ways to say A"),
+        ("clamped", {"of": "nowhere"}, "nowhere does not hold a final activation matrix for every member"),
+        ("clamped", {"of": "nowhere", "amount": 0.5}, "set the routing matrix twice"),
     ],
 )
 def test_options_that_are_refused(variant, router, message, plugins):
@@ -90,7 +94,7 @@ def test_every_option_is_checked_and_no_other_is_known(variant):
             ValueError, match=f"variant='{variant}' cannot be built with {option}=-1: .*expected"
         ):
             build(Task(num_rules=3), variant, WIDTH, router={option: -1})
-    words = f"heat=1 is no option .*'{variant}'; its options: {', '.join(known) or 'none'}"
+    words = f"heat=1 is not an option .*'{variant}'; its options: {', '.join(known) or 'none'}"
     with pytest.raises(ValueError, match=words):
         build(Task(num_rules=3), variant, WIDTH, router={"heat": 1})
 
@@ -101,7 +105,7 @@ def test_an_option_without_a_default(registries):
         def __init__(self, setup, *, sharpness):
             super().__init__(setup)
 
-    with pytest.raises(ValueError, match=r"The option 'sharpness' of .*'needy' has no default and was"):
+    with pytest.raises(ValueError, match=r"The option 'sharpness' of .*'needy' has no default. Give it"):
         build(Task(), "needy", WIDTH)
     assert build(Task(), "needy", WIDTH, router={"sharpness": 1}).num_modules == 2
 
@@ -139,16 +143,20 @@ def test_a_wrong_shape_is_refused(arch, modules, registries, random_batch):
 
     task = Task(arch, num_rules=3)
     model = build([task], "forgetful", WIDTH, router={"modules": modules})
-    with pytest.raises(ValueError, match=r"Forgetful.call gave p of shape .* expected \[P, M, T\] with M = "):
+    with pytest.raises(
+        ValueError, match=r"Forgetful.call returned p of shape .* expected \[P, M, T\] with M = "
+    ):
         model(random_batch([task])[0])
     model = build([task] * 2, "careless", WIDTH, [0, 1])
-    with pytest.raises(ValueError, match=r"Careless.penalty gave the shape \(\); .* per member, \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"Careless.penalty returned the shape \(\); expected \(2,\), one number per member"
+    ):
         model(random_batch([task] * 2)[0])
 
 
 #: fault in p [P, M, T], made from the scores -> error message at the first call
 UNSOUND = {
-    "the sum 1: take a softmax over axis 1": lambda scores: ops.sigmoid(scores),
+    "sum to 1. Apply a softmax over axis 1": lambda scores: ops.sigmoid(scores),
     "between nan and nan": lambda scores: ops.log(ops.softmax(scores, axis=1) - 2),
     "mixes members": lambda scores: ops.softmax(scores - ops.mean(scores, axis=0, keepdims=True), axis=1),
     "mixes the batch": lambda scores: ops.softmax(scores + ops.cumsum(scores, axis=2), axis=1),

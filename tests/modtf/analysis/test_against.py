@@ -88,14 +88,14 @@ def test_the_picture_shows_the_table_and_fills_what_is_sure(routers):
             assert (mark.get_markerfacecolor() == "white") == (row.p_corrected > 0.05)
             assert abs(row.gain) <= axes.get_xlim()[1] == -axes.get_xlim()[0]
     assert set(picture.table["p_corrected"] > 0.05) == {True, False}
-    lacking = "8 values not finite and left out; variants stand on unequal numbers of models"
+    lacking = "left out: 8 values that are not finite; variants have different numbers of models"
     assert picture.note.endswith(f"Incomplete: {lacking}.")
 
 
 def test_what_has_no_number_is_left_out_of_the_picture(routers):
-    with pytest.raises(NothingToDraw, match="there is no modular to compare with"):
+    with pytest.raises(NothingToDraw, match="modular, the variant to compare with, was not run"):
         routers.of_variants(["switch", "gt_modular"]).figure("against_modular")
-    with pytest.raises(NothingToDraw, match="no variant was run with modular on the same task and seed"):
+    with pytest.raises(NothingToDraw, match="no variant was run on the same task and seed as modular"):
         routers.of_variants(["modular"]).figure("against_modular")
 
 

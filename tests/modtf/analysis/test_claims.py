@@ -171,7 +171,7 @@ def test_noise_alone_decides_nothing():
     assert set(judged["verdict"]) <= {UNDECIDED, CONTRADICTED}
     beats = judged[judged["claim"] == BEATS[0]]
     assert set(beats["verdict"]) == {UNDECIDED}
-    assert beats["why"].str.contains(r"holds the border; (?:about \d+|more than 1000) fresh tasks").all()
+    assert beats["why"].str.contains(r"contains the border; (?:about \d+|more than 1000) fresh tasks").all()
     undecided = judged["evidence_verdict"] == UNDECIDED
     assert (judged["num_tasks_needed"].isna() == ~undecided).all()
     for row in judged[undecided].itertuples():
@@ -198,7 +198,7 @@ def test_task_types_are_judged_apart(at_tail):
     by_kind = judged.drop_duplicates("kind").set_index("kind")["verdict"].to_dict()
     assert by_kind == {"MLP regression": SUPPORTED, "MHA v2 regression": CONTRADICTED}
     (words,) = in_words(judged)["words"]
-    assert words == "supported in 1 of 2 kinds; contradicted in MHA v2 regression"
+    assert words == "supported in 1 of 2 task types; contradicted in MHA v2 regression"
 
 
 def test_models_that_diverged_are_counted(at_tail):

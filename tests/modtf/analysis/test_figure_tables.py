@@ -24,7 +24,9 @@ def test_no_width_is_left_out_and_variants_of_one_kind_alone_cost_no_figure(tmp_
         assert (
             {"modular", "gt_modular"} <= set(overview.table["variant"]) <= {"modular", "gt_modular", "random"}
         )
-        assert overview.note.endswith("not run with all sizes and left out: modular (modules=3), switch.")
+        assert overview.note.endswith(
+            "left out, because they were not run with all sizes: modular (modules=3), switch."
+        )
         (apart,) = [picture for picture in others if picture.name.endswith("_e64")]
         assert "switch" in set(apart.table["variant"])
     study_of(tmp_path, kinds=[("mha", {"search": "v2"})], variants=["sparse"], **shared)
@@ -39,7 +41,7 @@ def test_a_point_is_the_mean_of_the_same_sizes_for_every_variant(whole):
     expected = summarise(rows[rows["width"] == 32], ["kind", "where", "measure", "num_rules", "variant"])
     pd.testing.assert_frame_equal(table, expected)
     assert "width 32;" in note
-    assert "sizes that not all variants were run with are left out" in note
+    assert "sizes that some variants lack are left out" in note
 
 
 def test_measures_are_drawn_by_place(foreign):
@@ -73,14 +75,14 @@ def test_models_that_all_diverged_leave_an_empty_panel(foreign):
     lost = Study(results.assign(value=results["value"].where(results["measure"] != "error")))
     (picture,) = lost.figure("performance_vs_num_rules")
     assert picture.table["mean"].isna().all()
-    assert "values not finite" in picture.note
+    assert "values that are not finite" in picture.note
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("ranking", "a single task was run"),
-        ("ranking_pies", "a single task was run"),
+        ("ranking", "only one task was run"),
+        ("ranking_pies", "only one task was run"),
         ("performance_vs_width", "only one width, 32"),
         ("collapse_and_specialisation_vs_num_rules", "only one number of rules, 8"),
     ],
@@ -100,7 +102,7 @@ def test_curves_need_a_step_that_cells_share(tmp_path, undrawn):
     names = [picture.name for picture in study.figure("training_curves")]
     assert names == ["training_curves_by_family", "training_curves_e32"]  # averaged over both: step 0 alone
     study.history = study.history[study.history["step"] == 0]
-    with pytest.raises(NothingToDraw, match="no cells share a step beyond the first"):
+    with pytest.raises(NothingToDraw, match="no cells share a step after the first"):
         study.figure("training_curves")
 
 

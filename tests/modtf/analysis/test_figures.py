@@ -79,7 +79,7 @@ def test_partial_grids_are_drawn_and_say_so(name, partial):
     whole = ("activation", "against", "collapse_and_specialisation_vs", "paired", "performance_vs_seq_len")
     complete = name.startswith(whole)
     if name == "measures_judged":
-        with pytest.raises(NothingToDraw, match="there are no three models with several modules in any task"):
+        with pytest.raises(NothingToDraw, match="no task has three models with several modules"):
             partial.figure(name)
     else:
         first, *_ = partial.figure(name)
@@ -154,7 +154,7 @@ def test_variants_of_users_keep_their_look_and_diverged_models_are_said(foreign)
     (picture,) = foreign.figure("performance_vs_num_rules")
     shown = ["monolithic", "modular", "modular (modules=3)", "modular_op", "gt_modular", "sparse"]
     assert legend(picture) == shown
-    assert "2 values not finite and left out" in picture.note
+    assert "left out: 2 values that are not finite" in picture.note
     assert len(set(looks(picture.table["variant"]).values())) == len(shown)
     (matrices,) = foreign.figure("activation")
     assert set(matrices.table["variant"]) == set(shown[1:])

@@ -125,7 +125,7 @@ def test_few_tasks_models_and_those_that_diverged():
     judged = row(frame, "collapse_avg")
     assert (judged.num_missing, judged.num_models, judged.num_points) == (15, 135, 15)
     assert list(judge_measures(frame.iloc[:0])) == COLUMNS
-    assert print_judged(judge_measures(frame.iloc[:0])).startswith("No model learned")
+    assert print_judged(judge_measures(frame.iloc[:0])).startswith("The results have no activation matrices")
 
 
 def test_over_kinds_and_places_in_words():
@@ -133,7 +133,9 @@ def test_over_kinds_and_places_in_words():
     table = judge_measures(pd.concat([first, second]))
     assert list(table["kind"].unique()) == ["MLP regression", "RNN regression"]
     text = print_judged(table)
-    line = r"collapse_avg +\+1.00 \[\+1.00, \+1.00\] +-1.00 \[.*\] +tracks in 1 of 2 kinds; misleads in 1"
+    line = (
+        r"collapse_avg +\+1.00 \[\+1.00, \+1.00\] +-1.00 \[.*\] +tracks in 1 of 2 task types; misleads in 1"
+    )
     assert len(re.findall(line, text)) == text.count("Among ") == 2
     assert "Models: 300." in text
     places = judge_measures(pd.concat([first.assign(place="encoder"), first.assign(place="root")]))
@@ -176,5 +178,5 @@ def test_the_figure_shows_the_table_the_best_above_and_says_what_cannot_be_ranke
     assert "48 models of 3 tasks" in picture.note
     (picture,) = study.of_variants(["modular", "modular_op"]).figure("measures_judged")
     assert picture.note.endswith(f"Incomplete: nothing to rank among {BY_RULES} in MLP regression.")
-    with pytest.raises(NothingToDraw, match="no activation matrices of a router that learned"):
+    with pytest.raises(NothingToDraw, match="no activation matrices of a learned router"):
         Study(study.results.drop(columns="router")).figure("measures_judged")

@@ -42,7 +42,7 @@ def test_a_figure_is_drawn_for_the_families_that_it_is_meant_for(registered, who
     modtf.register_figure("seconds", families=["mha"])(seconds)
     (picture,) = whole.figure("seconds")
     assert set(picture.table["kind"]) == {"MHA v2 regression"}
-    with pytest.raises(NothingToDraw, match="it is one of mha"):
+    with pytest.raises(NothingToDraw, match="it applies to mha only"):
         foreign.figure("seconds")
     page = foreign.report(tmp_path, figures=["seconds"], judged=foreign.claims(["gt_modular_wins"]))
     assert "Seconds" not in page.read_text()

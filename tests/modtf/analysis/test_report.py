@@ -71,8 +71,8 @@ def test_the_page_says_what_was_run_what_is_missing_and_what_was_judged(report):
         "56 trained models in 12 cells",  # 8 x 6 + 4 x 2
         "mlp, rnn: checkpoint tail: mean of ",
         "How a cell was trained and evaluated",
-        "1 cell missing; see &#39;What is missing&#39;.",
-        "2 models diverged; no mean holds them.",  # at R = 2 and 8
+        "1 requested cell missing; see &#39;What is missing&#39;.",
+        "2 models diverged and are not in any mean.",  # at R = 2 and 8
         "Requested cells that are missing: 1 unfinished.",
         "learning_rate 0.0001",
         "1 task; at least 3 tasks are needed",
@@ -166,7 +166,7 @@ def test_names_cannot_become_markup_and_a_figure_without_data_gives_its_reason(t
     assert "&lt;script&gt;x" in text
     assert "&lt;script&gt;y" in text
     assert text.count("Not drawn: Ranking pies (") == 1
-    assert ") was run: there is nothing to compare." in words_of(text)
+    assert ") was run, so there is nothing to compare." in words_of(text)
 
 
 @pytest.mark.parametrize("wrong", [{"figures": ["pie_in_the_sky"]}, {"vector": ["pie_in_the_sky"]}])

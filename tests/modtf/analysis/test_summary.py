@@ -52,7 +52,7 @@ def test_a_mean_over_different_things_is_refused(frame, small_folder):
     ("wrong", "words"),
     [
         ({"by": ["depth"]}, "no column 'depth'; it has"),
-        ({"by": ["value"]}, "for every value of 'value'"),
+        ({"by": ["value"]}, "by holds 'value'"),
         ({"value": "folder"}, "'folder' holds no numbers"),
     ],
 )

@@ -152,7 +152,7 @@ def test_what_cannot_be_built_leaves_nothing(small_cell, tmp_path):
 
 
 def test_one_that_another_process_works_on(small_cell, tmp_path):
-    with held(tmp_path, small_cell.folder), pytest.raises(HeldError, match="is being worked on by process"):
+    with held(tmp_path, small_cell.folder), pytest.raises(HeldError, match="is in use by process"):
         run_cell(small_cell, tmp_path, verbose=False)
     assert not (tmp_path / small_cell.folder).exists()
 

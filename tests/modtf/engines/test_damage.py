@@ -70,7 +70,7 @@ def damage(chance, path, other):
     return how
 
 
-@pytest.mark.filterwarnings("ignore:.* is damaged, and left out")
+@pytest.mark.filterwarnings("ignore:.* is damaged and left out")
 @pytest.mark.parametrize("name", FILES)
 def test_no_damage_is_wrong_silently(finished, tmp_path, name):
     out, chance = tmp_path / "out", random.Random(name)
@@ -112,9 +112,9 @@ def test_a_folder_under_another_name_is_refused(small_cell, finished, tmp_path):
         if what == "*":
             shutil.copytree(source / "tensorboard", folder / "tensorboard")
         before = (folder / "config.json").read_bytes()
-        with pytest.raises(ValueError, match=r"holds another cell than its name .*copied\. Move it away"):
+        with pytest.raises(ValueError, match=r"holds the cell .*copied\. Move it away"):
             run_cell(small_cell, out, verbose=False)
-        with pytest.raises(ValueError, match="holds another cell"):
+        with pytest.raises(ValueError, match="holds the cell"):
             work_on(small_cell, Work(str(out)), lambda *_: None)
         assert (folder / "config.json").read_bytes() == before
 
@@ -128,7 +128,7 @@ def test_archives_carry_checksums_and_copies_without_weights_are_whole(finished,
         folder = sorted((tmp_path / out).iterdir())[0]
         text = (folder / "results.csv").read_text()
         (folder / "results.csv").write_text(text.replace("1", "2", 1))
-        with pytest.warns(UserWarning, match=r"is damaged, and left out: results\.csv has another content"):
+        with pytest.warns(UserWarning, match=r"is damaged and left out: the content of results\.csv changed"):
             study = modtf.Study.read(tmp_path / out)
         assert study.missing["status"].tolist() == ["damaged"]
 
@@ -137,10 +137,12 @@ OTHER = {
     "lacks the member": lambda text: "\n".join(
         line for line in text.split("\n") if ",0,1,35000," not in line
     ),
-    "speaks of the member": lambda text: text + text.split("\n")[1].replace(",0,0,35000,", ",0,7,35000,"),
-    "gives alignment=-5, expected 0 to 1": lambda text: _replace_value(text, "alignment", "-5"),
-    "gives alignment=inf": lambda text: _replace_value(text, "alignment", "1e999"),
-    "does not give every score": lambda text: text.replace(",last,loss,iid,", ",last,loss,iie,", 1),
+    "holds the member": lambda text: text + text.split("\n")[1].replace(",0,0,35000,", ",0,7,35000,"),
+    "holds alignment=-5; expected a number between 0 and 1": lambda text: _replace_value(
+        text, "alignment", "-5"
+    ),
+    "holds alignment=inf": lambda text: _replace_value(text, "alignment", "1e999"),
+    "lacks a score of some member": lambda text: text.replace(",last,loss,iid,", ",last,loss,iie,", 1),
 }
 
 

@@ -40,7 +40,7 @@ def test_the_study_stops_and_goes_on_when_there_is_room(small_disk, cells, work,
     os.truncate(ballast, max(0, ballast.stat().st_size - room))
     study = Work(str(out), "dummy:large")
     summary = run_study(cells, study, LocalEngine(2), shown=False)
-    assert "is full; make room and give the same command again" in summary.stopped
+    assert "is full; free some space and rerun the command" in summary.stopped
     assert not summary.is_good
     assert {state_of(cell, out).name for cell in cells} <= {"open", "finished"}
     ballast.unlink()

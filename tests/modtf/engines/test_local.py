@@ -43,7 +43,7 @@ def test_a_cell_that_kills_its_workers_has_failed(run, cells):
     counts, _, summary = run("dying", LocalEngine(2, retries=1))
     assert counts == {"finished": 3, "failed": 1}
     said = summary.failed[cells[2].folder]
-    assert re.search(r"2 workers died on it, the last one by SIGKILL .*\.log", said)
+    assert re.search(r"2 worker processes died on this cell, the last one by SIGKILL .*\.log", said)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from modtf.studies import grid
 
 def test_while_it_is_held_nobody_else_gets_it_and_is_told_who_has_it(tmp_path):
     with held(tmp_path, "cell"):
-        said = rf"/cell is being worked on by process {os.getpid()} on .* since"
+        said = rf"/cell is in use by process {os.getpid()} on .* since"
         with pytest.raises(HeldError, match=said):
             held(tmp_path, "cell").__enter__()
         assert is_held(tmp_path, "cell")
@@ -69,7 +69,7 @@ def test_whoever_waits_gets_it_after_the_other(tmp_path):
 def test_a_file_system_without_locks(tmp_path, monkeypatch, code):
     with monkeypatch.context() as patched:
         patched.setattr(fcntl, "flock", Mock(side_effect=OSError(code, os.strerror(code))))
-        with pytest.raises(NoLocksError, match=r"where files cannot be locked, .* Choose a folder"):
+        with pytest.raises(NoLocksError, match=r"that cannot lock files, .* Choose a folder"):
             held(tmp_path, "cell").__enter__()
     with held(tmp_path, "cell"):
         pass

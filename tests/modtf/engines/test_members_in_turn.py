@@ -88,7 +88,7 @@ def test_a_kill_just_before_the_manifest_loses_no_member(tmp_path, monkeypatch):
     folder = run_cell(a_cell(), tmp_path, verbose=False)
     assert not list(folder.rglob("checkpoint*"))
     (folder / "manifest.json").unlink()
-    with pytest.warns(UserWarning, match=r"is damaged, and left out: manifest\.json is missing"):
+    with pytest.warns(UserWarning, match=r"is damaged and left out: manifest\.json is missing"):
         assert modtf.load_results(tmp_path).empty
 
 
@@ -104,10 +104,10 @@ def test_what_a_member_left_is_its_own_and_as_it_was_written_or_not_taken(tmp_pa
     before = table.read_text()
     table.write_text(before.replace("loss", "0loss", 1))
     whole = run_cell(cells[0], tmp_path, verbose=False)
-    assert f"{first} is damaged: history.csv has another size" in capsys.readouterr().out
+    assert f"{first} is damaged: the size of history.csv changed" in capsys.readouterr().out
     assert table.read_text() == before
     shutil.copytree(first, other, dirs_exist_ok=True)
-    with pytest.raises(ValueError, match=f"{other} holds another cell than its name says, {whole.name[:20]}"):
+    with pytest.raises(ValueError, match=f"{other} holds the cell {whole.name[:20]}"):
         run_cell(cells[1], tmp_path, verbose=False)
 
 
@@ -125,9 +125,9 @@ def test_weights_come_from_task_and_seed_alone():
 NAN = float("nan")
 WRONG = {
     "a tensor": (lambda y, p: y, r"must return a dict with the keys 'target' .* received \w*Tensor"),
-    "another key": (lambda y, p: {"output": y}, r"received \['output'\]. Wrap your model"),
+    "another key": (lambda y, p: {"output": y}, r"received \['output'\]. Wrap it"),
     "a shape": (lambda y, p: {"target": y[:, None]}, r"'target' has the shape \(2, 1\) .* expected \(2,\)"),
-    "NaN": (lambda y, p: {"target": NAN * y}, "'target' holds NaN or infinity before any training"),
+    "NaN": (lambda y, p: {"target": NAN * y}, "'target' holds NaN or infinity: it is invalid"),
     "no modules": (lambda y, p: {"target": y, "activation": p[:, 0]}, r"shape \(2,\); expected \(2, 'M'\)"),
     "no sum": (lambda y, p: {"target": y, "activation": 2 * p}, "its sums over modules between 2 and 2;"),
     "negative": (lambda y, p: {"target": y, "activation": p - [2.0, -2.0]}, "lies between -"),
@@ -155,7 +155,9 @@ def test_a_function_that_fails_or_returns_no_model():
     register_model("nothing")(lambda task, width, seed: None)
     with pytest.raises(ValueError, match="'nothing' returned NoneType; expected a keras"):
         make_member(a_cell("nothing"), a_cell().population.alone(0))
-    with pytest.raises(ValueError, match="experts=3 is no option of the model 'nothing'; its options: none"):
+    with pytest.raises(
+        ValueError, match="experts=3 is not an option of the model 'nothing'; its options: none"
+    ):
         make_member(a_cell("nothing", experts=3), a_cell().population.alone(0))
 
 
@@ -171,17 +173,17 @@ def test_a_model_of_one_length_of_sequences():
     cell = a_cell("fixed", "mha")
     make_member(cell, cell.population.alone(0))
     cell = replace(cell, protocol=cell.protocol.replace(conditions=("scale2", "len30")))
-    with pytest.raises(ValueError, match="'fixed': Under the condition 'len30' the model fails: "):
+    with pytest.raises(ValueError, match="'fixed': The model fails under the condition 'len30': "):
         make_member(cell, cell.population.alone(0))
 
 
 def test_what_cannot_be_registered():
-    with pytest.raises(ValueError, match="'modular' is called as a router is"):
+    with pytest.raises(ValueError, match="'modular' has the name of a router"):
         register_model("modular")(lambda task, width, seed: None)
     for wrong in (lambda task: None, 42):
         with pytest.raises(ValueError, match=r"'mine' must be a function of \(task, width, seed\)"):
             MODELS.add("mine", wrong, "here:mine")
     register_model("mine")(lambda task, width, seed, *, experts=2: None)
     ROUTERS.add("mine", ROUTERS["modular"], "here:mine")
-    with pytest.raises(ValueError, match="Both a registered model and a router are called 'mine'"):
+    with pytest.raises(ValueError, match="A registered model and a router have the same name, 'mine'"):
         make_member(a_cell("mine"), a_cell("mine").population.alone(0))

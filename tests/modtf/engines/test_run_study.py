@@ -49,7 +49,7 @@ def test_a_failed_cell_does_not_end_the_study(run, cells, tmp_path):
     assert counts == {"finished": 3, "failed": 1}
     assert not summary.is_good
     assert summary.failed == {cells[2].folder: "ValueError: this cell cannot be trained"}
-    assert "failed before and left alone; --retry_failed" in run("steps")[1]
+    assert "failed before and not run again; --retry_failed" in run("steps")[1]
     assert run("steps", retry_failed=True)[0] == {"skipped": 3, "finished": 1}
 
 
@@ -60,12 +60,12 @@ def test_remarks_on_what_is_there(run, cells, tmp_path, monkeypatch):
     path.write_bytes(path.read_bytes()[:-2])
     counts, said, _ = run("steps")
     assert counts == {"skipped": 3, "finished": 1}
-    assert f"{cells[1].folder} is damaged: results.csv has another size" in said
+    assert f"{cells[1].folder} is damaged: the size of results.csv changed" in said
     assert path.read_text() == f"{cells[1].label},20\n"
     monkeypatch.setattr("modtf.engines.state.__version__", "7.1.0")
     counts, said, _ = run("steps")
     assert counts == {"skipped": 4}
-    assert "4 cells finished by modtf 0.1.0, whose numbers may differ: kept" in said
+    assert "4 cells finished by modtf 0.1.0, whose numbers may differ; they are kept" in said
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_a_full_disk_stops_the_study_and_is_no_failure_of_the_cell(cells, work, 
 
     outcome = work_on(cells[0], work(), lambda *arguments: dummy.steps(*arguments, at=write))
     assert outcome.status == "stopped"
-    assert "is full; make room" in outcome.reason
+    assert "is full; free some space" in outcome.reason
     assert state_of(cells[0], tmp_path / "out").name == "open"
     assert status(cells[0], work(), dummy.steps) == "finished"
 

@@ -109,7 +109,7 @@ def test_other_data_share_what_is_compiled(population, sizes):
     assert {condition for _, condition, _ in others.rows} == {"iid", "len3"}
     assert not np.allclose(others.activation[""], scores.activation[""])
     assert evaluator.evaluation == sizes
-    with pytest.raises(ValueError, match="draws=6 is more than the 5 that this evaluator was made for"):
+    with pytest.raises(ValueError, match="draws=6 is not valid; expected at most 5"):
         evaluator.on(replace(sizes, draws=6), "test")
 
 
@@ -178,8 +178,14 @@ def test_splits_and_seeds_are_other_data_for_every_task_of_a_population(small_si
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (Task(num_rules=3), "built for mlp_regression_r2_task0, received mlp_regression_r3_task0. Give the"),
-        ([Task()], "built for mlp_regression_r2_task0, received a list of 1 tasks like mlp_regression_r2"),
+        (
+            Task(num_rules=3),
+            "built for mlp_regression_r2_task0, but received mlp_regression_r3_task0. Give the",
+        ),
+        (
+            [Task()],
+            "built for mlp_regression_r2_task0, but received a list of 1 tasks like mlp_regression_r2",
+        ),
         (Task("rnn"), "received rnn_regression_r2_task0"),
     ],
 )

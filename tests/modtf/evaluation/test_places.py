@@ -158,7 +158,7 @@ def test_while_training_there_are_fewer_conditions_and_no_probes(task, evaluator
             r"'target' has the shape \(2,\) .* expected \(2, 3\): one logit per class",
         ),
         ("activation_leaf", lambda v: v[:, :1], r"expected \(2, 2, 'M'\): the weight of each of M modules"),
-        ("activation_root", lambda v: 2 * v, "'activation_root' lies between .* take a softmax"),
+        ("activation_root", lambda v: 2 * v, "'activation_root' lies between .* Apply a softmax"),
     ],
 )
 def test_what_a_model_must_return(task, output, change, message):
@@ -174,7 +174,7 @@ def test_what_a_model_must_return(task, output, change, message):
 def test_rows_that_there_are_not():
     assert Place("a", 2, rules={1: 0, 3: 1}).rows(4) == (-1, 0, -1, 1)
     for rules in ((0, 2), {5: 0}, (0, -2)):
-        with pytest.raises(ValueError, match=r"'a' has rules=.* expected for each of 2 rules a row"):
+        with pytest.raises(ValueError, match=r"'a' has rules=.* expected for each of 2 rules None or a row"):
             Place("a", 2, rules=rules).rows(2)
     with pytest.raises(ValueError, match="num_rules=2 and 1 names"):
         Place("a", 2, ("only",))

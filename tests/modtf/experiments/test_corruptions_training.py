@@ -46,7 +46,10 @@ def test_sites_may_be_given():
     assert _given_sites(None, 6) == {}
     assert _given_sites(2, 6) == dict.fromkeys(CORRUPTIONS, 2)
     for sites in (6, [1, 2], "2"):
-        with pytest.raises(ValueError, match=r"sites=.*: expected one of 0 to 5, or one for each of six"):
+        with pytest.raises(
+            ValueError,
+            match=r"sites=.* is not valid; expected an integer between 0 and 5, or one for each of six",
+        ):
             _given_sites(sites, 6)
 
 
@@ -130,7 +133,7 @@ def stopped_at(stage):
 
 
 def test_what_is_refused_before_any_work():
-    with pytest.raises(ValueError, match="strenght=1 is no option of the trainer of 'contrastive'"):
+    with pytest.raises(ValueError, match="strenght=1 is not an option of the trainer of 'contrastive'"):
         trainer_of(cell_of("contrastive", strenght=1))
     for variant, option, value in (
         ("contrastive", "strength", -1), ("modular", "strength", -0.5), ("erm", "longer", -1),

@@ -98,13 +98,13 @@ def test_a_card_is_what_was_written(tmp_path, reference):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": "modtf-2"}, "is of version modtf-2, tasks .*other versions cannot be compared"),
-        ({"tasks": "0123"}, f"tasks 0123; expected modtf-1, tasks {FULL.hash}"),
-        ({"rows": []}, "is no scorecard"),
-        ({"rows": [{"arch": "mlp"}]}, "is no scorecard"),
-        ({"rows": rows("mine", "low", 0.5)}, "is no scorecard"),
-        ({"rows": 2 * rows("mine", 1.0, 0.5)}, "is no scorecard.*gives 70 value"),
-        ({"rows": rows("mine", 1.0, 0.5, archs=["mha"])}, "is no scorecard"),
+        ({"version": "modtf-2"}, "has version modtf-2 with the tasks .*versions cannot be compared"),
+        ({"tasks": "0123"}, f"the tasks 0123; expected modtf-1 with the tasks {FULL.hash}"),
+        ({"rows": []}, "is not a scorecard"),
+        ({"rows": [{"arch": "mlp"}]}, "is not a scorecard"),
+        ({"rows": rows("mine", "low", 0.5)}, "is not a scorecard"),
+        ({"rows": 2 * rows("mine", 1.0, 0.5)}, "is not a scorecard.*holds 70 value"),
+        ({"rows": rows("mine", 1.0, 0.5, archs=["mha"])}, "is not a scorecard"),
     ],
 )
 def test_what_is_no_card_of_the_version_is_refused(change, words, tmp_path):
@@ -116,7 +116,7 @@ def test_what_is_no_card_of_the_version_is_refused(change, words, tmp_path):
 
 def test_a_card_of_a_few_steps_is_another_version(tmp_path):
     card.write_card(tmp_path / "smoke.json", card_with(rows("mine", 1.0, 0.5), frozen=SMOKE))
-    with pytest.raises(ValueError, match="of version modtf-1-smoke"):
+    with pytest.raises(ValueError, match="has version modtf-1-smoke"):
         card.read_card(tmp_path / "smoke.json", FULL)
 
 
@@ -172,7 +172,7 @@ def test_the_page(reference, tmp_path):
     assert text.index("SMOKE") < text.index("<img") < text.index("<table")
     shown = re.sub(r"<[^>]+>", "", text)
     assert all(line.replace("'", "&#39;") in shown for line in short)
-    assert short[0] == "MLP regression, loss in: better than 1, worse than 1, undecided 0 of 2 rows."
+    assert short[0] == "MLP regression, loss in: of 2 rows better than 1, worse than 1, undecided 0."
     assert len([line for line in short if "alignment 0.40" in line]) == 2
     assert short[-1].startswith("70 models in all, one seed on each of 5 tasks")
 

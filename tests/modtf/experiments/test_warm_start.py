@@ -50,7 +50,7 @@ def test_a_specialised_start(tmp_path):
 @pytest.mark.parametrize(
     ("variant", "trainer", "message"),
     [
-        ("gt_modular", {"start": "oracle"}, "start='oracle' is for routers that learn"),
+        ("gt_modular", {"start": "oracle"}, "start='oracle' needs a learned router"),
         ("modular", {"start": "best"}, "start='best'.*expected"),
         ("modular", {"start_steps": -1}, "start_steps=-1"),
     ],

@@ -41,7 +41,7 @@ def test_every_option_and_number_of_rules_is_checked(arch):
         with pytest.raises(ValueError, match=f"{option.name}='wrong' is not (known|valid); expected"):
             Task(arch, **wrong)
     if arch not in with_free_rules():
-        with pytest.raises(ValueError, match=f"num_rules=3, but the tasks of arch='{arch}' have"):
+        with pytest.raises(ValueError, match=f"num_rules=3 is not valid; expected .* for arch='{arch}'"):
             Task(arch, num_rules=3)
 
 
@@ -119,10 +119,13 @@ def test_a_family_is_registered_once():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"headline": "len30"}, "must begin with 'iid' and hold its headline 'len30', received iid, "),
+        ({"headline": "len30"}, "must begin with 'iid' and contain its headline 'len30'; received iid, "),
         ({"conditions": (Condition("scale2", "x 2", scale=2.0),)}, "must begin with 'iid'"),
-        ({"token_width": Family.token_width}, r"lacks token_width\(task\); see modtf.Family"),
-        ({"groups": ("long",)}, r"groups=\('long',\); expected the groups of its conditions, none"),
+        (
+            {"token_width": Family.token_width},
+            r"does not define token_width\(task\). Define what modtf.Family",
+        ),
+        ({"groups": ("long",)}, r"groups=\('long',\); expected the groups of its conditions in order, none"),
     ],
 )
 def test_a_family_that_is_not_whole(changes, message):

@@ -55,15 +55,15 @@ def test_what_is_unfinished_or_cannot_be_read_is_no_archive(study, tmp_path):
     (tmp_path / "open").mkdir()
     (tmp_path / "open" / "config.json").write_bytes((study / "a" / "one_name" / "config.json").read_bytes())
     cells = find_cells(tmp_path)
-    with pytest.raises(ValueError, match="No cell is finished, of 1 cell:"):
+    with pytest.raises(ValueError, match="None of the 1 cell is finished"):
         write_archive(cells, tmp_path / "x.zip")
     with pytest.raises(ValueError, match=r"ends in \.zip"):
         write_archive(find_cells(study), tmp_path / "x.tar")
     shutil.copytree(study / "a" / "one_name", tmp_path / "cell")
     (tmp_path / "cell" / "activation.npz").write_bytes(b"PK")
-    with pytest.warns(UserWarning, match=r"activation\.npz has another size"):
+    with pytest.warns(UserWarning, match=r"the size of activation\.npz changed"):
         cells = find_cells(tmp_path)
-    with pytest.raises(ValueError, match="No cell is finished, of 2 cells:"):
+    with pytest.raises(ValueError, match="None of the 2 cells is finished"):
         write_archive(cells, tmp_path / "x.zip")
     assert not list(tmp_path.glob("x.*"))
 
@@ -74,7 +74,7 @@ def test_what_is_unfinished_or_cannot_be_read_is_no_archive(study, tmp_path):
 def test_what_does_not_belong_there_is_refused(name, tmp_path):
     with zipfile.ZipFile(tmp_path / "evil.zip", "w") as file:
         file.writestr(name, "x")
-    with pytest.raises(ValueError, match="is no archive of results"):
+    with pytest.raises(ValueError, match="is not an archive of results"):
         find_cells(tmp_path / "evil.zip")
     assert [path.name for path in tmp_path.iterdir()] == ["evil.zip"]
 
@@ -82,7 +82,7 @@ def test_what_does_not_belong_there_is_refused(name, tmp_path):
 def test_too_large(archive, monkeypatch, tmp_path):
     (tmp_path / "large.zip").write_bytes(archive.read_bytes())
     monkeypatch.setattr("modtf.results.archive.LARGEST", 100)
-    with pytest.raises(ValueError, match="unpack it yourself"):
+    with pytest.raises(ValueError, match="Unpack it yourself"):
         find_cells(tmp_path / "large.zip")
 
 

@@ -15,7 +15,7 @@ import modtf
 from modtf.results import find_cells, load_activations, load_history, load_results
 from modtf.results.schema import ACTIVATION, CONFIG, HISTORY, RESULTS
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* is damaged, and left out")
+pytestmark = pytest.mark.filterwarnings("ignore:.* is damaged and left out")
 
 READERS: dict[str, list[Callable[..., Any]]] = {
     CONFIG: [load_results, find_cells, modtf.Study.read],

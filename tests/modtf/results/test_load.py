@@ -129,7 +129,7 @@ def test_activations_are_chosen_by_cell_and_checkpoint(small_study):
     assert found.last.shape == (6, 8, 8)
     assert found.history.shape == (4, 6, 8, 8)
     assert (found.index(1, 1), found.index(9, 9)) == (3, None)
-    with pytest.raises(ValueError, match="no 'rules'"):
+    with pytest.raises(ValueError, match="'rules' is not a property"):
         load_activations(small_study, rules=8)
     np.testing.assert_array_equal(found.at("last"), found.last)
     tail = found.history[3:].mean(axis=0)  # the last of three after step 0
@@ -154,7 +154,7 @@ def test_activations_of_a_place(tmp_path, monkeypatch):
 
 
 def test_folders_that_hold_nothing_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no folder"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         load_results(tmp_path / "absent")
     (tmp_path / "config.json").write_text("{}")  # another program's
     with pytest.raises(FileNotFoundError, match="holds no results"):
@@ -171,7 +171,7 @@ def test_a_model_that_is_there_twice_is_refused(tmp_path):
 
 def test_results_that_contradict_their_config_are_refused(tmp_path):
     change_config(one_cell(tmp_path), "cell", "width", to=64)
-    with pytest.raises(ValueError, match="speaks of width=32, its config of 64"):
+    with pytest.raises(ValueError, match="has width=32, but its config has 64"):
         load_results(tmp_path)
 
 
@@ -185,8 +185,8 @@ def test_a_family_that_is_not_loaded_is_named(tmp_path):
     ("text", "words"),
     [
         ('{"cell": ', r"config\.json cannot be read"),
-        ('{"cell": {"task": {"arch": "mlp"}}}', r"describes no cell .* lacks 'width'"),
-        ('{"cell": []}', "describes no cell"),
+        ('{"cell": {"task": {"arch": "mlp"}}}', r"does not describe a cell .* lacks 'width'"),
+        ('{"cell": []}', "does not describe a cell"),
     ],
 )
 def test_a_damaged_config_names_its_file(text, words, tmp_path):

@@ -69,5 +69,5 @@ def test_shards_are_a_partition_of_even_sizes(count):
 
 @pytest.mark.parametrize("text", ["", "1", "2/2", "-1/2", "a/b", "1/2/3"])
 def test_what_is_no_shard(text):
-    with pytest.raises(ValueError, match=f"--shard={text}: expected i/n"):
+    with pytest.raises(ValueError, match=f"--shard={text} is not valid; expected i/n"):
         shard_of("abc", text)

@@ -52,7 +52,7 @@ def test_a_protocol_of_ones_own():
         ({"search": "v2"}, "has no meaning for arch='mlp'"),
         ({"num_rules": 1}, "expected an integer of at least 2"),
         ({"preset": "large"}, "preset='large' is not known"),
-        ({"protocol": 3}, "protocol=3: expected a modtf.Protocol"),
+        ({"protocol": 3}, "protocol=3 is not valid; expected a modtf.Protocol"),
         ({"tasks": 0}, "tasks=0 is not valid"),
         ({"seeds": (0, -1)}, "seeds=-1 is not valid"),
         ({"seeds": 10**30}, "expected an integer of at most 1000000000000"),

@@ -70,7 +70,7 @@ def test_a_study_is_registered_by_name():
         ("x = 1", "must define CELLS.* found NoneType"),
         ("CELLS = []", "has no cells"),
         ("1 / 0", "failed in line 1: ZeroDivisionError"),
-        ("from modtf.studies import grid; CELLS = grid(arch='mlp')", "found Grid. A Grid becomes one"),
+        ("from modtf.studies import grid; CELLS = grid(arch='mlp')", "found Grid. The method cells"),
         ("from modtf.studies import grid; CELLS = grid(variant='me').cells()", "variant='me' is not known"),
     ],
 )

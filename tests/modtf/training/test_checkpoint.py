@@ -62,11 +62,11 @@ def test_a_checkpoint_holds_everything(written, tmp_path):
 
 def test_another_training_is_refused(written):
     model, path = written
-    message = r"another training: steps is 8 there and .* here. Train with the same arguments .* delete it"
+    message = r"another run: steps is 8 there and .* here. Train with the same arguments .* delete it"
     for identity in ({"steps": 9}, {}):
         with pytest.raises(ValueError, match=message):
             CheckpointCallback(path, [Counter()], identity=identity).restore(model)
-    with pytest.raises(ValueError, match=r"another training: shapes.* there and .* here; "):
+    with pytest.raises(ValueError, match=r"another run: shapes.* there and .* here; "):
         CheckpointCallback(path, [Counter()], identity={"steps": 8}).restore(compiled(Task(num_rules=3)))
     with pytest.raises(ValueError, match=r"callbacks is \[\['Counter', None\]\] there and \[\] here"):
         CheckpointCallback(path, identity={"steps": 8}).restore(model)
@@ -89,7 +89,7 @@ def test_a_whole_file_of_another_version_is_refused(written):
     arrays = checkpoint_file.load(path)
     for change in ANOTHER:
         checkpoint_file.save(path, change(arrays))
-        with pytest.raises(ValueError, match=r"checkpoint\.npz is the checkpoint of another training"):
+        with pytest.raises(ValueError, match=r"checkpoint\.npz is the checkpoint of another run"):
             CheckpointCallback(path, [Counter()], identity={"steps": 8}).restore(model)
         assert path.exists()
 

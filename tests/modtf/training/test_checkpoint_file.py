@@ -61,7 +61,7 @@ def test_damage_is_said_and_the_one_before_used(path, name):
     number, (line,) = load(path)
     assert number == 1
     assert line.startswith(f"The checkpoint {path} is ")
-    assert line.endswith(": going on from the one before it.")
+    assert line.endswith(". Training resumes from the checkpoint before it.")
     assert load(path) == (1, [])  # it is the newest now
     checkpoint_file.save(path, {"number": np.array(3), "weights": np.zeros(1000, np.float32)})
     assert load(path) == (3, [])
@@ -73,7 +73,7 @@ def test_damage_is_said_and_the_one_before_used(path, name):
         (line,) = said
         assert str(path) in line
         assert str(checkpoint_file.previous(path)) in line
-        assert line.endswith(": training starts anew.")
+        assert line.endswith(". Training starts from the beginning.")
     assert list(path.parent.iterdir()) == []
 
 

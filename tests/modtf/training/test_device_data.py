@@ -59,8 +59,8 @@ def test_where_data_are_made(monkeypatch, capsys):
     assert choose_place("auto", family) == choose_place("auto", family) == "host"
     assert capsys.readouterr().out.splitlines() == [
         "data=device: data are made on the host, because the test says so.",
-        "data=auto: data are made on the host, because those of the family 'mlp' are written for the host "
-        "alone.",
+        "data=auto: data are made on the host, because those of the family 'mlp' can be made on the host "
+        "only.",
     ]
     with pytest.raises(ValueError, match="data='gpu'"):
         train(build(Task(), width=4), Task(), 2, data="gpu", verbose=False)

@@ -108,7 +108,7 @@ def test_what_is_no_model(tmp_path):
             modtf.load_model(path)
     with pytest.raises(ValueError, match="cannot be read as a model"):
         modtf.load_model(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"There is no file .*none\.keras"):
+    with pytest.raises(FileNotFoundError, match=r"The file .*none\.keras' does not exist"):
         modtf.load_model(tmp_path / "none.keras")
 
 

@@ -48,7 +48,7 @@ def path(tmp_path_factory):
 )
 def test_another_is_refused(path, changes, named):
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=f"is the checkpoint of another training: .*{named}.* may differ"):
+    with pytest.raises(ValueError, match=f"is the checkpoint of another run: .*{named}.* may differ"):
         trained(path, **changes)
     assert path.read_bytes() == before
     assert len(list(path.parent.iterdir())) == 2
@@ -93,5 +93,5 @@ def test_a_users_model_is_known_by_its_name_source_and_shapes(tmp_path):
     path = tmp_path / "functional.npz"
     trained(path, functional(2))
     assert trained(path, functional(2)).epoch == []
-    with pytest.raises(ValueError, match=r"another training: shapes\[0\]\[1\] is 2 there and 3 here"):
+    with pytest.raises(ValueError, match=r"another run: shapes\[0\]\[1\] is 2 there and 3 here"):
         trained(path, functional(3))

@@ -40,6 +40,6 @@ def test_as_float32_but_for_rounding(arch, variant):
 
 
 def test_a_model_of_another_precision_is_refused():
-    message = "precision='mixed_bfloat16' needs a model that was built with dtype='mixed_bfloat16'"
+    message = "precision='mixed_bfloat16' needs a model with dtype='mixed_bfloat16'"
     with pytest.raises(ValueError, match=message):
         modtf.train(modtf.build(modtf.Task(), width=4), modtf.Task(), 2, precision="mixed_bfloat16")

@@ -113,7 +113,8 @@ def test_two_devices_train_as_one(results):
         assert_trained_as(results[f"{arch} one"], results[f"{arch} mirrored"], 2e-3)
         assert_trained_as(results[f"{arch} in one program"], results[f"{arch} members"], 1e-6)
     assert_trained_as(results["mlp one"], results["mlp on both devices"], 2e-3)
-    line = "2 replicas: training without XLA and one step per call (Keras supports neither here)."
+    line = "2 replicas: training runs without XLA and one step per call, because Keras supports neither XLA "
+    line += "nor several steps with replicas."
     assert set(results["printed"].strip().splitlines()) == {line}
     for how in ("members", "mirrored"):
         assert {"results.csv", "last.keras", "best.keras"} <= set(results[how])
@@ -141,10 +142,10 @@ def test_a_cell_is_trained_on_its_devices(monkeypatch, tmp_path, small_cell):
 def test_what_cannot_be_shared_is_refused(results):
     assert [name[-5:] for name in results["devices"]] == ["CPU:0", "CPU:1"]
     assert results["errors"][:2] == [
-        "batch_size=7 must be divisible by the 2 devices.",
-        "batch_size=7 must be divisible by the 2 replicas.",
+        "batch_size=7 is not valid; expected a multiple of 2, the number of devices.",
+        "batch_size=7 is not valid; expected a multiple of 2, the number of replicas.",
     ]
-    assert "2 devices were given to share the members of a population: that needs" in results["errors"][2]
+    assert "2 devices cannot share the members of this model" in results["errors"][2]
 
 
 def test_which_devices_train_which_members():

@@ -99,7 +99,7 @@ def test_stages_are_measured_and_counted(whole):
     assert sorted(path.name for path in folder.iterdir() if "previous" not in path.name) == [
         "checkpoint_all.npz", "checkpoint_decoder.npz",
     ]  # fmt: skip
-    with pytest.raises(ValueError, match="There was a stage 'all' already"):
+    with pytest.raises(ValueError, match="The stage 'all' exists already"):
         context.fit("all", context.model, None, 2)
     with pytest.raises(ValueError, match="condition='dark' is not known"):
         context.record("norm", 1.0, "dark")
@@ -134,9 +134,11 @@ def test_a_cell_of_stages(cell, tmp_path):
 
 
 def test_options_are_checked(cell):
-    with pytest.raises(ValueError, match=r"cool=1 is no option of the trainer of 'staged'; .* warm_up, rate"):
+    with pytest.raises(
+        ValueError, match=r"cool=1 is not an option of the trainer of 'staged'; .* warm_up, rate"
+    ):
         trainer_of(replace(cell, trainer={"cool": 1}))
     with pytest.raises(
-        ValueError, match=r"warm_up=2 is no option of the trainer of 'modular'; .* start, start_steps"
+        ValueError, match=r"warm_up=2 is not an option of the trainer of 'modular'; .* start, start_steps"
     ):
         trainer_of(replace(cell, variant="modular", trainer={"warm_up": 2}))

@@ -49,7 +49,7 @@ def test_folders_without_a_search(tmp_path):
         find_searches(tmp_path / "none")
     search_of("0.1,0.2").write(tmp_path, [])
     search_of("0.1,0.2").folder(tmp_path).joinpath(DEFINITION).write_text("{}")
-    with pytest.raises(ValueError, match=r"search\.json describes no search of this version"):
+    with pytest.raises(ValueError, match=r"search\.json does not describe a search of this version"):
         find_searches(tmp_path)
 
 
@@ -66,7 +66,7 @@ def test_validation_is_the_end_of_training_and_never_the_test(tmp_path):
     (tmp_path / "results.csv").write_text("what the test said\n")
     assert validation(cell, tmp_path).tolist() == [4.0, 3.0]
     other = search_of("0.1", members=((2, 0),)).base
-    with pytest.raises(ValueError, match="not the history of its cell"):
+    with pytest.raises(ValueError, match="does not belong to its cell"):
         validation(other, tmp_path)
 
 

@@ -86,7 +86,7 @@ def _apart(
 _apart(
     "misrouting_costs",
     "the farther a {way} routing is from the rules, the worse its modules perform",
-    "slope of the log loss or error over alignment, without perfect routing",
+    "slope of the logarithm of the loss or error over alignment, without perfect routing",
     _costs,
 )
 _apart(

@@ -55,12 +55,14 @@ def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
         versions = card["version"], card["tasks"], card["modtf"]
         rows_of(card, frozen, whose)
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is no scorecard ({error!r}); give the JSON that one wrote.") from error
+        raise ValueError(
+            f"{path} is not a scorecard ({error!r}). Give the JSON file that modtf scorecard wrote."
+        ) from error
     if versions[:2] != (frozen.version, frozen.hash):
         raise ValueError(
-            f"{path} is of version {versions[0]}, tasks {versions[1]}; expected {frozen.version}, tasks "
-            f"{frozen.hash}: other versions cannot be compared. Train its model with this modtf, or yours "
-            f"with modtf {versions[2]}."
+            f"{path} has version {versions[0]} with the tasks {versions[1]}; expected {frozen.version} with "
+            f"the tasks {frozen.hash}, because versions cannot be compared. Train its model with this "
+            f"modtf, or yours with modtf {versions[2]}."
         )
     return card
 

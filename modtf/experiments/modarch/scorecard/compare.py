@@ -5,10 +5,11 @@ import pandas as pd
 
 from modtf.analysis.intervals import intervals
 from modtf.analysis.labels import CHECKPOINT_WORDS
-from modtf.analysis.pairs import against
+from modtf.analysis.pairs import against, as_ratio
 from modtf.analysis.rows import IN, OUT, activation_rows
 from modtf.analysis.study import Study
 from modtf.analysis.table import SHORT
+from modtf.analysis.text import interval_words
 from modtf.experiments.modarch.given import GIVEN, WAYS, dose
 from modtf.experiments.modarch.studies.scorecard import MEASURES, ORACLE
 
@@ -45,8 +46,15 @@ def differences(study: Study, own: str) -> pd.DataFrame:
 
 
 def in_brief(quantities: pd.DataFrame) -> pd.DataFrame:
-    """Return the `differences` of a task type: a row for every variant, a column for every score."""
-    words = [f"{row.verdict} {row.gain:+.2g}" for row in quantities.itertuples()]
+    """Return the `differences` of a task type: a row for every variant, a column for every score.
+
+    Losses are multiples of the variant's loss, measures are differences."""
+    words = [
+        f"{row.verdict} {as_ratio(row.gain):.2f} times"
+        if row.score in LOSSES.values()
+        else f"{row.verdict} {row.gain:+.2g}"
+        for row in quantities.itertuples()
+    ]
     table = quantities.assign(words=words).pivot(index="variant", columns="score", values="words")
     return table.astype(object).fillna("").rename_axis(columns=None).reset_index()
 
@@ -94,19 +102,22 @@ def in_short(study: Study, own: str, table: pd.DataFrame, placed: pd.DataFrame) 
         if score in LOSSES.values():
             number = rows["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
             counted = ", ".join(f"{word} than {number[word]}" for word in VERDICTS[:2])
-            lines.append(f"{kind}, {score}: {counted}, undecided {number['undecided']} of {len(rows)} rows.")
+            lines.append(f"{kind}, {score}: of {len(rows)} rows {counted}, undecided {number['undecided']}.")
     for where, rows in placed[placed["variant"] == own].groupby("distribution", observed=True):
-        texts = {r.quantity: f"{r.mean:.2f} ({r.low:.2f} to {r.high:.2f})" for r in rows.itertuples()}
-        lines.append(
-            f"MLP regression {where}: alignment {texts['alignment']}; {texts['cost']} times the oracle's "
-            f"loss. Fixed routing with this alignment costs {texts['weighted']} times when weighted and "
-            f"{texts['sampled']} times when sampled; your router costs {texts['beyond weighted']} and "
-            f"{texts['beyond sampled']} times as much as these."
-        )
+        means = {row["quantity"]: f"{row['mean']:.2f}" for _, row in rows.iterrows()}
+        ranges = {row["quantity"]: interval_words(row, study.level) for _, row in rows.iterrows()}
+        fixed = [f"{means[way]} times the oracle's loss if {way} {ranges[way]}" for way in WAYS.values()]
+        beyond = [f"{means[name]} times {ranges[name]}" for name in map("beyond {}".format, WAYS.values())]
+        lines += [
+            f"MLP regression {where}: alignment {means['alignment']} {ranges['alignment']}; "
+            f"{means['cost']} times the oracle's loss {ranges['cost']}.",
+            f"Fixed routing with this alignment has {' and '.join(fixed)}. Your router has "
+            f"{' and '.join(beyond)} the loss of these.",
+        ]
     tasks = study.results["data_seed"].nunique()
     models = len(study.results.drop_duplicates(["arch", "variant", "data_seed"]))
     lines.append(
-        f"{models} models in all, one seed on each of {tasks} tasks; intervals: {study.level:.0%}, Student's "
-        f"t over tasks; checkpoint {study.checkpoint}: {CHECKPOINT_WORDS[study.checkpoint]}."
+        f"{models} models in all, one seed on each of {tasks} tasks; intervals: Student's t over tasks; "
+        f"checkpoint {study.checkpoint}: {CHECKPOINT_WORDS[study.checkpoint]}."
     )
     return lines

@@ -28,14 +28,14 @@ PAGE, DIFFERENCES = "scorecard.html", "differences.csv"
 NAMED, OTHERS = ("modular", "modular_op", ORACLE), "other routers"  # in the figure with fixed routing
 NEW = Look("#D55E00", "D")
 PLACES = (
-    "What does routing cost that is this far from the rules? The curve is the loss of modules trained under "
-    "fixed routing, from perfect to useless, interpolated for each task between four misrouting rates. It is "
-    "not a law: routings with equal alignment differ in price (docs/misrouting.md)."
+    "The cost of routing with the same distance from the rules. The curve is the loss of modules trained "
+    "under fixed routing, from perfect to useless, interpolated for each task between four misrouting rates. "
+    "It is not a law: routings with equal alignment differ in cost (docs/misrouting.md)."
 )
 PAIRED = (
-    "Positive: your router is better. Losses: as a share of the larger one; measures: in their unit. Paired "
-    "over tasks. Better and worse: p at most 0.05 after Holm's correction for the rows of a column; else "
-    "undecided."
+    "Your router against each row, paired over tasks. Losses: multiples of the row's loss; below 1, your "
+    "router is better. Measures: differences in their unit; above 0, your router is better. Better and "
+    "worse: p at most 0.05 after Holm's correction for the rows of a column. Else undecided."
 )
 
 
@@ -125,7 +125,14 @@ def draw_places(places: pd.DataFrame, own: str) -> Picture:
     )
     table, mark = pd.concat([*perfect, table], ignore_index=True), partial(_places, own=own)
     return panels(
-        mark, table, "places", "MLP regression: what a routing costs", note, None, key[1], (4.6, 3.2)
+        mark,
+        table,
+        "places",
+        "MLP regression: the cost of routing against alignment",
+        note,
+        None,
+        key[1],
+        (4.6, 3.2),
     )
 
 

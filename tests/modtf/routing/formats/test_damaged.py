@@ -28,8 +28,8 @@ def entry(**others):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "its 0 bytes are fewer than its header needs"),
-        (b"1234567", "its 7 bytes are fewer"),
+        (b"", "it is truncated: its 0 bytes are fewer than its header needs"),
+        (b"1234567", "it is truncated: its 7 bytes are fewer"),
         (safetensors([1]), "its header is a list"),
         (safetensors(b"[" * 100_000), "it is nested too deeply"),
         (safetensors({"x": 3}), "the entry 'x' of its header is invalid"),
@@ -50,15 +50,18 @@ STRUCT = pa.struct([("a", pa.int64())])
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        ([[0], [1, 2, 3]] * 2, "row 1 has a list of 3, the first a list of 1; expected lists of one length"),
-        ([[0, 1], None] * 2, "row 1 holds a null; .* Write -1 for a choice that was dropped"),
-        ([[0, 1], []] * 2, "row 1 has a list of 0, the first a list of 2"),
-        ([[[0], [1]], [[2], [3, 4]]], "row 1 has a list of 2, the first a list of 1"),
+        (
+            [[0], [1, 2, 3]] * 2,
+            "row 1 has a list of length 3, but the first has length 1; expected lists of the same length",
+        ),
+        ([[0, 1], None] * 2, "row 1 holds a null; .* Write -1 for a dropped choice"),
+        ([[0, 1], []] * 2, "row 1 has a list of length 0, but the first has length 2"),
+        ([[[0], [1]], [[2], [3, 4]]], "row 1 has a list of length 2, but the first has length 1"),
         ([[[0], [1]], [[2], [None]]], "row 1 holds a null"),
         ([[], []], "its lists are empty"),
         (["code", None], "row 1 holds a null"),
-        (pa.array([{"a": 1}], STRUCT), r"it is of type struct<a: int64>; expected numbers, texts or lists"),
-        (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), "it is of type map<"),
+        (pa.array([{"a": 1}], STRUCT), r"its type is struct<a: int64>; expected numbers, texts or lists"),
+        (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), "its type is map<"),
         (pa.array([], pa.int64()), "the file has no rows"),
     ],
 )
@@ -86,16 +89,19 @@ def test_lists_of_any_kind_in_parquet(kind, tmp_path):
             {"experts": np.zeros((1, 3, 16, 2), int)},
             r"'experts' of .* has shape \(1, 3, 16, 2\); expected \[tok",
         ),
-        ({"experts": np.zeros((2, 0, 2), int)}, r"has shape \(2, 0, 2\): it has no tokens"),
+        ({"experts": np.zeros((2, 0, 2), int)}, r"has shape \(2, 0, 2\), without any tokens"),
         (
             {"activations": np.zeros((1, 3, 16, 2))},
             r"has shape \(1, 3, 16, 2\); expected \[tokens, modules\]",
         ),
-        ({"labels": np.zeros(18, int)}, "There are 2 fewer tokens: engines do not route the last token"),
+        (
+            {"labels": np.zeros(18, int)},
+            "There are 2 fewer tokens, because engines do not route the last token",
+        ),
         ({"labels": np.zeros(2, int)}, "Give one for every token"),
         (
             {"labels": np.zeros(2, int), "documents": np.repeat(["a", "b"], 8)},
-            "There is one for each document: number documents from 0",
+            "The number fits documents: number documents from 0",
         ),
     ],
 )

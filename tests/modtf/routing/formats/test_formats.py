@@ -80,10 +80,10 @@ def test_counts_give_the_measures_of_their_tokens(top_k):
 def test_counts_have_no_tokens():
     routing = modtf.read_routing({"counts": writers.COUNTS})
     with pytest.raises(
-        ValueError, match=r"These are counts, without tokens; measure them by routing\.measure"
+        ValueError, match=r"This routing holds counts without tokens. Measure it by routing\.measure"
     ):
         next(routing.chunks())
-    with pytest.raises(ValueError, match="These are counts of chosen experts; leave from_logits=True out"):
+    with pytest.raises(ValueError, match="holds counts of chosen experts"):
         routing.measure(from_logits=True)
 
 
@@ -94,7 +94,9 @@ def test_router_logits(tmp_path):
     np.testing.assert_allclose(routing.activations, np.log(writers.SCORES), rtol=1e-6)
     np.testing.assert_array_equal(routing.documents, writers.DOCUMENTS)
     np.testing.assert_array_equal(routing.factors["token"], writers.TOKENS)
-    with pytest.warns(UserWarning, match="There is no attention_mask: all tokens count, padding too"):
+    with pytest.warns(
+        UserWarning, match="There is no attention_mask, so all tokens are counted, including any padding"
+    ):
         bare = modtf.read_routing(tuple(layer[:20].bfloat16() for layer in output["router_logits"]))
     assert isinstance(bare.activations, np.ndarray)
     np.testing.assert_allclose(bare.activations, np.log(writers.SCORES)[:, :20], rtol=1e-2)
@@ -126,13 +128,13 @@ def test_generated_tokens_have_no_documents(tmp_path):
     """A decoding pass holds one token of each request, without the request's name."""
     dump = torch.load(writers.sglang_recorder(tmp_path), weights_only=True)
     dump["records"][1]["forward_mode"] = 2
-    with pytest.warns(UserWarning, match="There are no documents"):
+    with pytest.warns(UserWarning, match="there are no documents"):
         assert modtf.read_routing(dump).documents is None
 
 
 def test_nothing_is_unpickled(tmp_path):
     torch.save({"routed_experts": tmp_path}, tmp_path / "x.pt")
-    with pytest.raises(ValueError, match=r"x\.pt cannot be read: .*nothing is unpickled"):
+    with pytest.raises(ValueError, match=r"x\.pt cannot be read: .*Python objects, which are not unpickled"):
         modtf.read_routing(tmp_path / "x.pt")
 
 

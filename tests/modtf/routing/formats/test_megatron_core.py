@@ -86,7 +86,7 @@ def test_pipeline_stages_with_numbers_of_their_own(tmp_path):
 
 def test_a_shorter_layer_that_predicts_several_tokens_is_left_out(tmp_path):
     lines = [record(chosen(0), 0), record(chosen(1, TOKENS - 1), 0, block="mtp", mtp_idx=0)]
-    with pytest.warns(UserWarning, match="mtp 0, 0 did not route the tokens that decoder 0 did"):
+    with pytest.warns(UserWarning, match="mtp 0, 0 did not route the same tokens as decoder 0"):
         np.testing.assert_array_equal(read(write(tmp_path, [lines])), [chosen(0)])
 
 
@@ -94,7 +94,7 @@ def test_a_shorter_layer_that_predicts_several_tokens_is_left_out(tmp_path):
     ("line", "words"),
     [
         ("{", "line 2 of t.jsonl is not valid JSON"),
-        ("3", "line 2 of t.jsonl is a int; expected an object"),
+        ("3", "line 2 of t.jsonl is a int; expected a JSON object"),
         ("[" * 100_000, "line 2 of t.jsonl is not valid JSON: it is nested too deeply"),
         ('{"block": "decoder"}', "line 2 of t.jsonl lacks layer, num_tokens, top_indices"),
         (json.dumps(record(chosen(0), 0) | {"num_tokens": 5}), r"shape \(6, 2\); expected \(5, 2\)"),

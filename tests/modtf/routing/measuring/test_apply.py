@@ -129,7 +129,7 @@ def test_a_bare_activation_matrix():
     assert layer.module_tokens is layer.label_counts is layer.too_few is None
     assert layer.module_rows()[1]["top_label"] == 1
     assert layer.module_rows()[1]["tokens"] is None
-    with pytest.raises(ValueError, match="says nothing of hard assignment"):
+    with pytest.raises(ValueError, match="has no information about hard assignment"):
         _ = layer.hard
     two = np.stack([SPECIALISED, SPECIALISED[::-1]]).tolist()
     both = measure_activations(activation_matrix=two, label_probs=[0.5, 0.3, 0.2])
@@ -222,5 +222,5 @@ def test_names_in_place_of_numbers():
     assert [row["top_label_name"] for row in found.module_rows()[:3]] == names.tolist()
     assert "top_label_name" not in expected.module_rows()[0]
     np.testing.assert_allclose(found.mass.activation, expected.mass.activation[[1, 2, 0]])
-    with pytest.raises(ValueError, match="Some chunks came with labels that are names and some with numbers"):
+    with pytest.raises(ValueError, match="Some chunks have labels as names and some as numbers"):
         measure_activations([(gates, labels), (gates, names[labels])])

@@ -159,7 +159,7 @@ def test_information_that_chance_cannot_have():
     assert layer.mass.values[ADJUSTED].value == pytest.approx(1)
     (layer,) = measure_activations(np.eye(3), [0, 1, 2], permutations=10)
     assert np.isnan(layer.hard.values[ADJUSTED].value), "one token of each label tells all there is"
-    assert "3 of 3 labels are in one document alone" in layer.warnings[-1]
+    assert "3 of 3 labels are in only one document" in layer.warnings[-1]
 
 
 def test_what_is_assumed_without_documents_is_said():
@@ -169,7 +169,7 @@ def test_what_is_assumed_without_documents_is_said():
     (given,), (assumed,) = (measure_activations(gates, labels, documents=d) for d in (documents, None))
     assert assumed.mass.values[ADJUSTED].chance_high == given.mass.values[ADJUSTED].chance_high
     assert not any("document" in text for text in given.warnings)
-    assert "in a row are taken for one, 60 in all" in assumed.warnings[0]
+    assert "count as one document, 60 in all" in assumed.warnings[0]
     assert "Give documents=..." in assumed.warnings[0]
 
 
@@ -186,7 +186,7 @@ def test_documents_may_be_mixed_but_should_not_come_back():
     half = len(order) // 2
     chunks = [(gates[o], labels[o], documents[o]) for o in (order[:half], order[half:])]
     (pieces,) = measure_activations(chunks, permutations=20)
-    assert any("documents went on after others had begun" in text for text in pieces.warnings)
+    assert any("documents are not contiguous" in text for text in pieces.warnings)
 
 
 def test_excess_beyond_chance():

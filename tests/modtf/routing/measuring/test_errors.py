@@ -31,7 +31,7 @@ def spoilt(value, at=(4, 2)):
         ({"activations": np.full((1, 2, 6, 4), 0.25)}, r"shape \(1, 2, 6, 4\)"),
         ({"activations": np.zeros((6, 0))}, r"shape \(6, 0\)"),
         ({"activations": [["a", "b"]] * 6}, "rectangular array of numbers"),
-        ({"activations": [["1E100", "2"]] * 6}, "numbers: these are text"),
+        ({"activations": [["1E100", "2"]] * 6}, "numbers: the values are text"),
         ({"activations": GATES.T}, r"labels have shape \(6,\); expected \(4,\).*transpose"),
         ({"activations": spoilt(np.nan)}, r"token 4 are \[0.25 0.25  nan 0.25\].*must be finite"),
         ({"activations": spoilt(0.35)}, r"token 4 .*with sum 1.1: gates must be.*from_logits=True"),
@@ -39,28 +39,31 @@ def spoilt(value, at=(4, 2)):
         ({"activations": spoilt(np.nan), "from_logits": True}, "token 4 .*logits must be finite"),
         ({"activations": spoilt(np.inf), "from_logits": True}, "token 4 .*logits must be finite"),
         ({"activations": spoilt(-np.inf, at=3), "from_logits": True}, "token 3 .*logits must be finite"),
-        ({"top_k": 5}, "top_k=5, but there are only 4 modules"),
+        ({"top_k": 5}, "top_k=5 is not valid; expected at most 4"),
         ({"top_k": 0}, "top_k=0 is not valid; expected an integer of at least 1"),
         ({"num_groups": 1}, "num_groups=1 is not valid"),
         ({"permutations": -1}, "permutations=-1 is not valid"),
-        ({"confidence": 95}, "confidence=95 is not valid; expected a number from 0.5"),
+        ({"confidence": 95}, "confidence=95 is not valid; expected a number between 0.5"),
         ({"groups": ["speed"]}, "group='speed' is not known"),
-        ({"label_probs": "equal"}, "label_probs='equal'; expected 'uniform', None"),
+        ({"label_probs": "equal"}, "label_probs='equal' is not valid; expected 'uniform', None"),
         ({"label_probs": [0.5, 0.5]}, "label_probs has 2 entries; expected one for each of 3 labels"),
         (MATRIX | {"top_k": 2}, "do not apply to an activation_matrix, whose rows are"),
         (MATRIX | {"activation_matrix": 2 * GATES}, r"row \[0\] sums to 2"),
-        ({"activation_matrix": GATES}, "Give one of activations, experts"),
+        ({"activation_matrix": GATES}, "Give exactly one of activations, experts"),
         ({"labels": [], "activations": np.zeros((0, 4))}, "There are no tokens; expected at least one"),
         ({"labels": None, "activations": iter([])}, "There are no tokens"),
         (
             {"labels": [0, 1], "documents": [1, 1, 1, 2, 2, 2]},
             "number documents from 0 in the order of labels",
         ),
-        ({"labels": [0] * 5, "documents": [0] * 6}, "One is missing for each document.*leave the last token"),
-        ({"labels": [0] * 5}, r"expected \(6,\), one for every token. Give one for every token"),
+        (
+            {"labels": [0] * 5, "documents": [0] * 6},
+            "One is missing for each document.*Leave out the last token",
+        ),
+        ({"labels": [0] * 5}, r"expected \(6,\), one for each token. Give one for every token"),
         ({"labels": None, "activations": iter([GATES])}, r"Chunk 0 is of type ndarray and shape \(6, 4\)"),
         ({"labels": None, "activations": iter([(GATES,)])}, "Chunk 0 is a tuple of 1; expected"),
-        ({"labels": None, "activations": iter([]), "documents": LABELS}, "documents with the chunks"),
+        ({"labels": None, "activations": iter([]), "documents": LABELS}, "documents as part of the chunks"),
         ({"labels": None, "activations": 3.0}, r"shape \(\)"),
     ],
 )
@@ -72,13 +75,13 @@ def test_rejects(arguments, message):
 def test_chunks_of_different_models():
     accumulator = ActivationAccumulator()
     accumulator.update(GATES, LABELS)
-    with pytest.raises(ValueError, match=r"has 1 layer.s. and 3 modules; those before had 1 layer.s. and 4"):
+    with pytest.raises(ValueError, match=r"has 1 layer.s. and 3 modules; expected 1 layer.s. and 4"):
         accumulator.update(np.full((6, 3), 1 / 3), LABELS)
     with pytest.raises(ValueError, match=r"has 2 layer.s. and 4 modules"):
         accumulator.update(np.stack([GATES, GATES]), LABELS)
-    with pytest.raises(ValueError, match="Some chunks came with documents and some without"):
+    with pytest.raises(ValueError, match="Some chunks have documents and some have none"):
         accumulator.update(GATES, LABELS, LABELS)
-    with pytest.raises(ValueError, match="Some chunks came with labels and some without"):
+    with pytest.raises(ValueError, match="Some chunks have labels and some have none"):
         accumulator.update(GATES)
 
 

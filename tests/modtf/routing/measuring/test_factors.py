@@ -97,7 +97,7 @@ def test_no_more_tokens_are_looked_at_than_are_needed(monkeypatch):
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="factors are token; expected two or more"):
+    with pytest.raises(ValueError, match="factors is token; expected a dict of at least two"):
         measure_factors({"token": [0, 1]}, experts=[[0], [1]], num_experts=2)
     with pytest.raises(ValueError, match=r"token have shape \(3,\)"):
         measure_factors({"token": [0, 1, 2], "x": [0, 1]}, experts=[[0], [1]], num_experts=2)

@@ -69,5 +69,5 @@ def test_rare_labels_are_named():
     gates = np.append(gates, gates[:1], axis=0)
     (found,) = measure_activations(gates, labels, documents=np.arange(3001), permutations=2)
     assert any("1 of 4 labels have fewer than 20 tokens" in text for text in found.warnings)
-    assert any("1 of 4 labels are in one group of tokens alone" in text for text in found.warnings)
+    assert any("1 of 4 labels are in only one group of tokens" in text for text in found.warnings)
     assert all(text.endswith("They are 9.") for text in found.warnings)

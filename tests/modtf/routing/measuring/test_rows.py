@@ -51,7 +51,7 @@ def test_a_placeholder_layer_is_left_out_and_named():
         measure_activations(labels=labels, experts=twice, num_experts=4)
     (alone,) = measure_activations(np.tile([1.0, 0.0], (300, 1)), labels, **QUICK)
     assert alone.hard.values["collapse_worst"].value == 1
-    assert "There is no other layer, so they are measured" in alone.warnings[0]
+    assert "There are no other layers, so they are measured" in alone.warnings[0]
 
 
 def test_a_lone_layer_of_repeated_experts_is_refused():
@@ -101,12 +101,12 @@ def test_counts_of_documents_say_what_tokens_do():
         np.testing.assert_array_equal(layer.module_tokens, other.module_tokens)
         for row, same in zip(layer.to_rows(), other.to_rows(), strict=True):
             assert row == pytest.approx(same, nan_ok=True, abs=1e-6)
-    assert "Counts of choices, 2 a token" in found[0].how
+    assert "Counts of choices, 2 per token" in found[0].how
     (load, _) = measure_activations(counts=counts)
     assert load.hard.values["effective_experts"].value == pytest.approx(5, abs=0.01)
     for wrong, words in (
         ({"counts": counts[0, 0]}, r"counts have shape \(5,\); expected \[documents, layers, experts\]"),
-        ({"counts": -counts}, "expected finite numbers from 0"),
+        ({"counts": -counts}, "expected finite numbers of at least 0"),
         (
             {"counts": counts, "labels": names[:9]},
             r"expected \(30,\).*Counts have one label for each document",
@@ -133,7 +133,7 @@ def test_spans_keep_their_label_as_a_whole():
         sums.result(permutations=5),
         measure_activations(gates, labels, documents=documents, spans=spans, permutations=5),
     )
-    with pytest.raises(ValueError, match="The label changes within span 0; expected spans of one label"):
+    with pytest.raises(ValueError, match="The label changes within span 0; expected spans with one label"):
         measure_activations(gates, np.arange(600) % 2, documents=documents, spans=spans)
-    with pytest.raises(ValueError, match="give labels and documents"):
+    with pytest.raises(ValueError, match="spans need labels and documents"):
         measure_activations(gates, labels, spans=spans)

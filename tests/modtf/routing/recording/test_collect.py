@@ -122,15 +122,15 @@ def test_a_router_that_puts_out_logits(tmp_path):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, r"No module is called \*.experts.*router"),
+        ({}, r"No module's name matches \*.experts.*router"),
         ({"routers": "gate"}, "No module matches gate"),
-        ({"routers": "router"}, "Give top_k=2"),
+        ({"routers": "router"}, "for example top_k=2"),
         ({"routers": "router", "top_k": 0}, "top_k=0"),
-        ({"routers": "router", "top_k": 2, "labels": "domain"}, "labels='domain' is not in a batch"),
+        ({"routers": "router", "top_k": 2, "labels": "domain"}, "labels='domain' is not a key of a batch"),
         ({"routers": "router", "top_k": 2, "labels": lambda batch: [1, 2]}, "labels have shape"),
         ({"routers": "router", "top_k": 2, "ablate": [(0, 9)]}, r"ablate holds \(0, 9\)"),
         ({"routers": "router", "top_k": 2, "ablate": True}, "ablate needs a model whose output has `logits`"),
-        ({"routers": "router", "top_k": 2, "batches": []}, "There were no tokens"),
+        ({"routers": "router", "top_k": 2, "batches": []}, "No tokens were recorded"),
         ({"routers": "router", "top_k": 2, "batches": [{"x": TOKENS}]}, "expected input_ids"),
         ({"routers": "router", "top_k": 2, "batches": [TOKENS[0]]}, r"expected \[B, N\]"),
     ],
@@ -143,5 +143,5 @@ def test_bad_input_leaves_nothing_behind(given, words, tmp_path):
 
 def test_a_folder_that_holds_something_is_kept(tmp_path):
     (tmp_path / "mine.txt").touch()
-    with pytest.raises(ValueError, match="is there already"):
+    with pytest.raises(ValueError, match="exists already"):
         modtf.collect(make("Mixtral"), [TOKENS], tmp_path)

@@ -114,7 +114,7 @@ def test_labels_of_documents_are_measured():
     by_token = recorder.measure(labels=np.repeat(list("ababab"), lengths), permutations=3)
     values = [layers[0].hard.values["inverse_mutual_information"].value for layers in (by_document, by_token)]
     assert values[0] == values[1] < 1
-    with pytest.raises(ValueError, match=r"expected \(6,\), one a document, or \(34,\)"):
+    with pytest.raises(ValueError, match=r"expected \(6,\), one for each document, or \(34,\)"):
         recorder.measure(labels=[0, 1])
 
 

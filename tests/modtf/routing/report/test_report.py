@@ -158,7 +158,9 @@ def test_a_bare_matrix(tmp_path):
     assert "nan" not in text
     assert "alignment" in report_text(layers)
     assert "[" not in report_text(layers)
-    with pytest.raises(ValueError, match=r"no layer; expected what modtf\.measure_activations returns"):
+    with pytest.raises(
+        ValueError, match=r"layers is empty; expected the layers that modtf\.measure_activations returns"
+    ):
         write_routing_report([], tmp_path)
 
 
@@ -225,7 +227,7 @@ def test_warnings_that_differ_in_numbers_alone_are_one_line(layers):
     assert summary_table(layers, Names())["too few\ntokens"].tolist() == ["2", "2"]
     other = replace(layers[1], warnings=(layers[1].warnings[0].replace("2 of", "3 of"),), dropped=7)
     lines = warning_lines([layers[0], other], Names())
-    assert lines[0].startswith("In 2 of 2 layers, with other numbers; layer 0: 2 of 5 modules")
+    assert lines[0].startswith("In 2 of 2 layers, with different numbers. Layer 0: 2 of 5 modules")
     assert lines[1].startswith("7 tokens of a layer at most were taken by no module")
     (line,) = warning_lines([layers[0], replace(layers[1], warnings=())], Names(None, LAYERS))
     assert line.startswith("Layer below: 2 of 5")
