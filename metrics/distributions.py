@@ -70,7 +70,9 @@ def real(values: ArrayLike) -> NDArray[Any]:
     if kind == "O" and any(isinstance(value, str | bytes) for value in array.flat):
         kind = "U"
     if isinstance(values, np.ma.MaskedArray):
-        raise TypeError("some values are masked. Leave them out, or replace them by values.filled(0)")
+        raise TypeError(
+            "the values are masked. Leave out the masked ones, or replace them by values.filled(0)"
+        )
     if kind in NO_NUMBERS:
         raise TypeError(f"the values are {NO_NUMBERS[kind]}")
     return array

@@ -55,7 +55,7 @@ def test_what_is_not_there_is_said_in_one_line(monkeypatch):
 
     monkeypatch.setattr(tfds, "builder", fail)
     with pytest.raises(
-        ValueError, match=r"emnist/balanced is not on this machine .* or take dataset=digits"
+        ValueError, match=r"emnist/balanced is not on this machine .* or choose dataset=digits"
     ) as told:
         stream(Task("corruptions", dataset="emnist"), 2)
     assert "\n" not in str(told.value)

@@ -47,7 +47,7 @@ MLP, MHA = Task(num_rules=4), Task(arch="mha", num_rules=4)
         (MLP, {"rule_probs": [0.5, 0.5, 0.5, 0.5]}, "sum to 1"),
         (MLP, {"rule_probs": [[0.25] * 4, [0.25] * 3]}, "rule_probs must be .*inhomogeneous"),
         (MLP, {"rule_probs": [0.5, 0.5, 0j, 0.0]}, "rule_probs must be .* the values are complex"),
-        (MLP, {"rule_probs": np.ma.masked_array([0.25] * 4, [True] + [False] * 3)}, "some values are masked"),
+        (MLP, {"rule_probs": np.ma.masked_array([0.25] * 4, [True] + [False] * 3)}, "the values are masked"),
         (MLP, {"seed": [0]}, "is not valid for one task"),
         ([MLP, MLP], {"seed": [0, 1.5]}, "seed=1.5"),
         ([MLP, MHA], {"seed": [0, 1]}, "differ in data_seed only"),

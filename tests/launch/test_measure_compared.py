@@ -90,10 +90,10 @@ def test_without_labels_load_is_compared(files, tmp_path):
         (
             "labels",
             lambda values: values[::-1],
-            "late.npz has other labels than .*early.npz; expected the same tok",
+            "late.npz and .*early.npz have different labels; expected the same tok",
         ),
-        ("tokens", lambda values: values + 1, "other tokens than"),
-        ("documents", lambda values: values // 2, "other documents than"),
+        ("tokens", lambda values: values + 1, "have different tokens"),
+        ("documents", lambda values: values // 2, "have different documents"),
         (
             "experts",
             lambda values: values[:1],

@@ -72,7 +72,7 @@ def test_a_clash_names_both():
     with pytest.raises(ValueError, match=said):
         registry.register("taken")(mine)
     registry.register("own")(mine)
-    said = r"The thing 'own', registered by .*other, is there .* Choose another"
+    said = r"The thing 'own', registered by .*other, exists already, .* Choose another"
     with pytest.raises(ValueError, match=said):
         registry.register("own")(other)
     assert registry["own"] is mine

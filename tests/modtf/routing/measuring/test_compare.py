@@ -135,7 +135,7 @@ def test_bad_input():
     gates, labels, _ = routed(0)
     with pytest.raises(ValueError, match="runs is a; expected a dict of at least two"):
         compare_activations({"a": gates}, labels)
-    with pytest.raises(ValueError, match="a has 1 layers and b 2; expected the same number"):
+    with pytest.raises(ValueError, match="a has 1 layers and b has 2; expected the same number"):
         compare_activations({"a": gates, "b": np.stack([gates, gates])}, labels)
     with pytest.raises(ValueError, match="labels have shape"):
         compare_activations({"a": gates, "b": gates[:5]}, labels)
