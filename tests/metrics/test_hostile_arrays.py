@@ -83,7 +83,7 @@ def test_what_numpy_would_make_numbers_of(kind):
 def test_masked_labels_and_too_many_permutations():
     labels = np.ma.masked_array(np.arange(12) % 3)
     for some in (labels, labels.astype(str)):
-        with pytest.raises(ValueError, match="labels are masked. Leave out"):
+        with pytest.raises(ValueError, match=r"labels are masked\. Leave out"):
             modtf.measure_activations(GOOD, some)
     too_many: list[Any] = [10**9, 1e9, 10**30]
     for number in too_many:
