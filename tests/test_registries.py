@@ -34,7 +34,7 @@ REGISTRIES = [
     (MEASURES, partial(modtf.register_measure, **FACTS), "function=42 cannot be called"),
     (MODELS, modtf.register_model, r"must be a function of \(task, width, seed\)"),
     (ROUTERS, modtf.register_router, "must be a subclass of modtf.models.Router, received 42"),
-    (STUDIES, STUDIES.register, ""),
+    (STUDIES, STUDIES.register, r"must be a function cells\(\) that returns cells, received 42"),
 ]
 
 

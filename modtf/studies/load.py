@@ -12,6 +12,15 @@ from modtf.plugins import PluginError, load_plugin
 from modtf.registry import Registry
 from modtf.studies.check import check_cells
 
+
+def check_study(name: str, cells: Any) -> None:
+    """Raise `ValueError` unless `cells` can be called."""
+    if not callable(cells):
+        raise ValueError(
+            f"The study {name!r} must be a function cells() that returns cells, received {cells!r}."
+        )
+
+
 #: name -> a function without arguments that returns the cells; its file's docstring describes the study
 STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
     "study",
@@ -35,6 +44,7 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "vqa_quick": "modtf.experiments.vqa.studies",
         "vqa_wide": "modtf.experiments.vqa.studies",
     },
+    check_study,
 )
 
 
