@@ -35,7 +35,7 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def noted() -> Iterator[None]:
-    """Make kernels traced in the context known to `no_gradients_kept`."""
+    """Register the gradients of kernels traced in the context for `no_gradients_kept`."""
     traced = _TRACED.get()
     if traced is None:
         yield

@@ -1,5 +1,5 @@
 """Everything that relies on internal or experimental names of TensorFlow or Keras.
 
-Each says in which version it was seen; `tests/modtf/xla` says so when another one changes it. (Gradients that
-kernels register stand beside them, in `modtf.models.kernels.gradients`.)
+Each module names the version in which it was seen, and `tests/modtf/xla` fails if another version changes it.
+(Gradients that kernels register are in `modtf.models.kernels.gradients`.)
 """

@@ -1,7 +1,7 @@
-"""Switches of TensorFlow: graph passes, retracing advice, the mantissa of products; and whether a program is
-being traced, and by which replica of `tf.distribute`.
+"""Switches of TensorFlow: graph passes, retracing advice, the mantissa of products, and whether and by which
+replica of `tf.distribute` a program is being traced.
 
-Seen in TensorFlow 2.21.
+They were seen in TensorFlow 2.21.
 """
 
 import contextlib
@@ -39,10 +39,10 @@ def replica_context() -> Any:
 
 @contextlib.contextmanager
 def xla_alone() -> Iterator[None]:
-    """While it lasts, TensorFlow does not optimise the graphs of what is traced.
+    """Turn off TensorFlow's optimisation of the graphs that are traced in the context.
 
-    For models that XLA compiles: XLA optimises them anyway, and TensorFlow's own passes over a training
-    program cost as long as tracing it, a quarter of what a short run takes.
+    Use it for models that XLA compiles, because XLA optimises them anyway. TensorFlow's own passes over a
+    training program take as long as tracing it, a quarter of a short run.
     """
     import tensorflow as tf
 
@@ -56,9 +56,9 @@ def xla_alone() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_retracing_advice() -> Iterator[None]:
-    """While it lasts, TensorFlow does not warn of functions traced again and again.
+    """Turn off TensorFlow's warnings about repeated tracing in the context.
 
-    It counts traces by line of code: five models one after the other look to it like one that is retraced.
+    TensorFlow counts traces by line of code, so five models in a row look like one that is traced again.
     """
     import tensorflow as tf
 
@@ -74,17 +74,17 @@ def no_retracing_advice() -> Iterator[None]:
 
 
 def use_precision(name: str) -> None:
-    """Chooses for this process: whole float32 products, or TensorFloat-32 with its 10 bits of mantissa.
+    """Set the precision of products in this process: float32, or TensorFloat-32 with a mantissa of 10 bits.
 
-    TensorFlow takes TensorFloat-32 by itself on GPUs that have it, and so would not compute what the paper's
-    float32 did; modtf does so only where it is asked to. A CPU has no such choice.
+    TensorFlow uses TensorFloat-32 by default on GPUs that support it, which differs from the paper's float32.
+    modtf uses it only on request. On a CPU the choice has no effect.
 
     Args:
-        name: "float32", "tf32", or "mixed_bfloat16": a model that was built so computes most products with 7
-            bits of mantissa by itself, and what it leaves in float32 is whole.
+        name: "float32", "tf32", or "mixed_bfloat16". A model built with the last computes most products with
+            a mantissa of 7 bits, and its other products in float32.
 
     Raises:
-        ValueError: on another name.
+        ValueError: if the name is unknown.
     """
     check_choice("precision", name, PRECISIONS)
     if keras.backend.backend() == "tensorflow":

@@ -124,7 +124,7 @@ def _draw(
 
 
 def _replace_what_was(out: Path, written: set[str]) -> None:
-    """Remove the files of the earlier report that this one lacks; remember its own."""
+    """Remove files of an earlier report that this report does not write, and record the files of this one."""
     record = out / WRITTEN
     before = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
     for name in set(before) - written:

@@ -13,7 +13,7 @@ from modtf.routing.formats.source import Source
 
 @FORMATS.register("npy")
 class Npy(Format):
-    """A folder of .npy files, by their names, or one file, by the name "activations"."""
+    """A folder of .npy files, which name their arrays, or one file with the array "activations"."""
 
     ending = ".npy"
 

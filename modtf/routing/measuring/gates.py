@@ -100,7 +100,7 @@ def shares(weights: Array) -> Array:
 
 
 def sum_rows(rows: Array, cell: Ints, num_cells: int) -> Array:
-    """Return the rows `[T, M]` summed by their cells `[T]`: `[num_cells, M]`."""
+    """Return the sums `[num_cells, M]` of the rows `[T, M]` with the same cell number in `cell [T]`."""
     from scipy.sparse import csc_array  # slow to import
 
     num_rows = len(rows)
