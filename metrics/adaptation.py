@@ -39,11 +39,10 @@ def _drawn(num_rules: int, num_draws: int) -> Array:
 def adaptation_from_usage(rule_distributions: ArrayLike, usage: ArrayLike) -> float:
     """Return the mean over k of sum_i |p_k(i) - q_k(i)|, with both sorted in descending order.
 
-    Sorting makes the measure independent of which module serves which rule. The shorter of the two is padded
-    with zeros: a missing module is never used, and a missing rule never occurs. Unused modules therefore
-    change nothing. With fewer modules than rules 0 cannot be reached. The rules beyond the M most likely have
-    no partner, and the M modules carry their probability in addition to their own, so it counts on both
-    sides. No router gets below the mean over k of 2 sum_{i>M} p_k(i). Compare such models with each other or
+    Sorting makes the measure independent of which module serves which rule. The shorter of p_k and q_k is
+    padded with zeros, so unused modules change nothing. With fewer modules than rules 0 cannot be reached:
+    only the M most likely rules have a counterpart in q_k, and the modules also serve the others. No router
+    gets below the mean over k of 2 sum_{i>M} p_k(i). Compare such models with each other or
     with random routing, not with 0. The published code halves the sum; this function does not.
 
     Args:

@@ -89,7 +89,7 @@ def joined(
     for one in documents:
         if one.experts.shape[1:] != first.experts.shape[1:]:
             raise ValueError(
-                f"{one.place} has experts of shape {one.experts.shape}, {first.place} of "
+                f"{one.place} has experts of shape {one.experts.shape}, but {first.place} has "
                 f"{first.experts.shape}; "
                 "expected [tokens, layers, k] with the same layers and k"
             )
