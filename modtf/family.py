@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Family:
-    """A kind of rule-based task. A subclass describes the task in one file. All other parts of modtf read this description only.
+    """A kind of rule-based task. All other parts of modtf read only its description, a subclass in one file.
 
-    A subclass sets the attributes, and defines its shapes and protocols. It names `data` and `architecture`
+    The subclass sets the attributes, and defines its shapes and protocols. It names `data` and `architecture`
     without importing them, so that flags can be checked without TensorFlow.
     """
 

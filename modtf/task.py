@@ -125,7 +125,7 @@ class Task:
 
     @property
     def token_width(self) -> int:
-        """F, the numbers per token in `inputs`."""
+        """The number F of values per token in `inputs`."""
         return self.family.token_width(self)
 
     @property

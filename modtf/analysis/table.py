@@ -111,7 +111,7 @@ def sizes_note(cell: Cell, checkpoint: str, usual: Protocol) -> str:
 
     Example:
         >>> sizes_note(cell, "tail", usual)  # doctest: +SKIP
-        'Measured on 2,560 new examples under each condition, fewer than usual, as training is shorter.'
+        'Measured on 2,560 new examples under each condition, fewer than usual because training is shorter.'
     """
     training, sizes = cell.protocol.training, cell.protocol.evaluation
     batches = sizes.batches

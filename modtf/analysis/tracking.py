@@ -90,8 +90,8 @@ def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
     Both are oriented so that larger is better; a measure without a better end stays as it is. A positive
     correlation then tracks specialisation and a negative one misleads. Models of one data seed that differ
     only in seed are averaged first, then ranked. "routers and R" ranks all of them. "routers at one R" ranks
-    each R on its own and takes the mean. Many measures grow with R, as alignment does. The first then mostly
-    shows the effect of R on both, and the second the effect of the routers.
+    each R on its own and takes the mean. Many measures grow with R, as alignment does. Then "routers and R"
+    mostly shows the effect of R, and "routers at one R" the effect of the routers.
 
     The correlation is the mean over data seeds. Its interval comes from 1,000 bootstrap samples of routers
     (each with all its R) and data seeds.
