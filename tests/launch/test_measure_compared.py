@@ -46,6 +46,7 @@ def test_a_page_of_each_and_one_of_both(files, tmp_path):
     for name in files:
         assert (out / name / "measures.html").exists()
         assert f'href="{name}/measures.html"' in text
+    assert "late compared with early: " in text
     table = pd.read_csv(out / "comparison.csv").set_index(["layer", "by", "measure"])
     assert set(table["run"]) == {"late"}
     assert table.loc[(0, "hard", "adjusted_mutual_information"), "low"] > 0.1

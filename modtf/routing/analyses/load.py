@@ -1,6 +1,6 @@
 """Load: how evenly a layer's experts are used, overall and within each document."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -64,19 +64,17 @@ class Load(Analysis):
             without = [measures_of(counts - per_group[group]) for group in np.unique(data.groups)]
             rows += rows_of(
                 data.layers[place], measures_of(counts), without[: len(groups)],
-                [size for _, size in groups], balanced[choices], options.confidence,
+                [size for _, size in groups], balanced[choices], options.confidence, bounds=(0, np.inf),
             )  # fmt: skip
             rows += document_rows(data, place, generator, options)
-            rows += rows_of(
-                data.layers[place], {("load", i): n / max(choices, 1) for i, n in enumerate(counts)}
-            )
         table = pd.DataFrame(rows)
         picture = draw_measures("load", self.title, table[table["item"] == ""], self.panels, data.names)
         return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
 
 
-def measures_of(counts: Array) -> dict[str, float]:
-    """Return the measures of one layer from the counts of its experts `[E]`."""
+def measures_of(counts: Array) -> dict[Any, float]:
+    """Return the measures of one layer from the counts of its experts `[E]`, and the load of each expert."""
+    shares = (counts / max(float(counts.sum()), 1.0)).tolist()
     mean = max(float(counts.mean()), 1e-300)
     dead = int((counts <= 0).sum())
     return {
@@ -84,7 +82,7 @@ def measures_of(counts: Array) -> dict[str, float]:
         "dead_experts": float(dead),
         OVERALL: float(counts.max()) / mean - 1.0,
         "load_variation": float(counts.std()) / mean,
-    }
+    } | {("load", expert): share for expert, share in enumerate(shares)}
 
 
 def balanced_loads(

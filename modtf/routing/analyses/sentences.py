@@ -40,24 +40,22 @@ def layers_text(layers: list[int], names: Names) -> str:
 
 
 def above_chance(table: pd.DataFrame, measure: str) -> list[int]:
-    """Return the layers in which a measure is above its chance band; none if no more than by chance.
+    """Return the layers in which a measure is above its chance band.
 
-    One in 40 layers is above its band by chance. Of n layers, fewer than the 97.5% quantile of a binomial
-    distribution with probability 1/40 say nothing.
+    The band is widened for the number of layers (Bonferroni, with normal tails).
     """
-    from scipy.stats import binom  # slow to import
-
     part = table[(table["measure"] == measure) & (table["item"] == "") & table["chance_high"].notna()]
-    above = part[part["value"] > part["chance_high"]]["layer"].tolist()
-    return above if len(above) > binom.ppf(0.975, len(part), 0.025) else []
+    band = (part["chance_high"] - part["chance"]).astype(float)
+    above = part["value"] > part["chance"] + widened(len(part)) * band
+    return part[above]["layer"].astype(int).tolist()
 
 
 def above_text(table: pd.DataFrame, measure: str, names: Names, what: str) -> str:
-    """Return "In layers 3 to 9 ...", "In no more layers than by chance ...", or "" without a chance level."""
+    """Return "In layers 3 to 9 ...", "In no layer ...", or "" without a chance level."""
     if not table[table["measure"] == measure]["chance"].notna().any():
         return ""
     above = above_chance(table, measure)
-    where = layers_text(above, names) if above else "no more layers than by chance"
+    where = layers_text(above, names) if above else "no layer"
     return f"In {where} {what}."
 
 
@@ -70,29 +68,27 @@ def widened(number_of_layers: int) -> float:
     """Return the factor by which a 95% interval grows for so many layers (Bonferroni, with normal tails)."""
     from scipy.special import ndtri  # slow to import
 
-    return float(ndtri(0.025 / number_of_layers) / ndtri(0.025))
+    return float(ndtri(0.025 / max(number_of_layers, 1)) / ndtri(0.025))
 
 
 def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names, title: str = "") -> str:
     """Return a sentence on the layers above chance, such as "Layers 12 to 28 <what>: ... up to 0.37, ...".
 
-    `title` is what to call the measure; by default its name. The band of chance is widened for the number
-    of layers (Bonferroni, with normal tails).
+    `title` is what to call the measure; by default its name.
     """
     part = table[(table["measure"] == measure) & (table["item"] == "")].astype({"value": float})
     title = title or measure.replace("_", " ")
     if part["chance_high"].isna().all():
         return f"The {title} of layers is {spread_of(table, measure)}."
-    wider = widened(len(part))
-    above = part[part["value"] > part["chance"] + wider * (part["chance_high"] - part["chance"])]
-    if above.empty:
+    layers = above_chance(table, measure)
+    if not layers:
         among = f" after a correction for {len(part)} layers" if len(part) > 1 else ""
         return f"No layer is above chance{among}: {title} {spread_of(table, measure)}."
-    layers = above["layer"].astype(int).tolist()
     words = layers_text(layers, names)
     words = "All layers" if len(layers) == len(part) > 1 else words[0].upper() + words[1:]
     verb, _, rest = what.partition(" ")
     if len(layers) == 1:
         verb = f"{verb[:-1]}ies" if verb.endswith("y") else f"{verb}s"
     chance = number_range(part["chance_low"].min(), part["chance_high"].max())
-    return f"{words} {verb} {rest}: {title} up to {number(above['value'].max())}, chance {chance}."
+    top = part.loc[part["layer"].isin(layers), "value"].max()
+    return f"{words} {verb} {rest}: {title} up to {number(top)}, chance {chance}."
