@@ -36,6 +36,7 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "factors_tuning": "modtf.experiments.modarch.studies.factors_tuning",
         "factors_cosine": "modtf.experiments.modarch.studies.factors_cosine",
         "factors_cosine_tuning": "modtf.experiments.modarch.studies.factors_cosine",
+        "open_questions": "modtf.experiments.modarch.studies.open_questions",
         "scorecard": "modtf.experiments.modarch.studies.scorecard",
         "scorecard_smoke": "modtf.experiments.modarch.studies.scorecard",
         "paper": "modtf.experiments.modarch.studies.paper",
