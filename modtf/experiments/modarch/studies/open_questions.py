@@ -3,8 +3,8 @@
     modtf sweep --study=open_questions --out=studies/open_questions
 
 Regression, R = 8, width 32, tasks 20 to 29, which no other study uses. The learning rate starts at 3e-3 and
-falls to 0 as a cosine, in 10,000 steps (mlp) or 2,500 (rnn). A pilot should confirm rates and steps first. Its
-parts, one per question:
+falls to 0 as a cosine, in 10,000 steps (mlp) or 2,500 (rnn). A pilot should confirm rates and steps first.
+One part per question:
 
 | part | question | cells |
 |---|---|---|
