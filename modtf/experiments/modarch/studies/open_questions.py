@@ -34,7 +34,7 @@ LONG = ("iid", "len30_scale2", "len50", "len100", "outside")
 
 def of(arch: str, **more: object) -> Grid:
     """Return the grid that all cells of a family share, with further settings."""
-    protocol = {f"evaluation.{name}": value for name, value in SMALL.items()}
+    protocol: dict[str, object] = {f"evaluation.{name}": value for name, value in SMALL.items()}
     protocol |= {"training.steps": STEPS[arch], "training.learning_rate": 3e-3}
     shared = {"setting": "regression", "num_rules": 8, "width": 32, "preset": "quick", **protocol}
     return grid(arch=arch, **shared, members=tuple((task, 0) for task in TASKS), **more)
