@@ -107,7 +107,7 @@ def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[A
         if shape != expected.get(name, members):
             raise _unread(path, f"{name} has shape {shape}; expected {expected.get(name, members)}")
     if list(zip(arrays["data_seeds"], arrays["seeds"], strict=True)) != list(cell.members):
-        raise _unread(path, "its members are not those of the config")
+        raise _unread(path, "its members differ from those of the config")
     for name in expected.keys() - {"steps"}:
         sums, known = arrays[name].sum(axis=-1), np.isfinite(arrays[name]).all(axis=-1)  # else it diverged
         if (arrays[name] < -ROUNDED).any() or (np.abs(sums - 1)[known] > ROUNDED).any():

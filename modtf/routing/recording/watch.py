@@ -193,7 +193,7 @@ class Watcher:
 
 
 def _above(path: str) -> list[str]:
-    """Return the paths of a module and its enclosing modules, from the inside to the outermost, ""."""
+    """Return the paths of a module and its enclosing modules. The last is the whole model, ""."""
     parts = path.split(".") if path else []
     return [".".join(parts[:depth]) for depth in range(len(parts), -1, -1)]
 
