@@ -99,7 +99,7 @@ class Source:
 
     @contextlib.contextmanager
     def share(self, steps: int, number: int = 0, of: int = 1) -> Iterator[Any]:
-        """Return an iterator over `count * steps` elements, `steps` of each dataset. The caller must read all of them.
+        """Return an iterator over `count * steps` elements, `steps` of each dataset. All must be read.
 
         Share 0 of 1 is always the first steps. Share n of N starts at step n * steps.
         """
