@@ -97,7 +97,7 @@ def make_router(variant: str, setup: "RouterSetup", options: Mapping[str, Any]) 
             raise
         listed = ", ".join(f"{name}={value!r}" for name, value in options.items())
         raise ValueError(
-            f"{what} cannot be built with {listed}. {error} Its options: {', '.join(known)}."
+            f"{what} cannot be built with {listed}: {error} Its options: {', '.join(known)}."
         ) from error
 
 

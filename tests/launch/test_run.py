@@ -147,7 +147,7 @@ def test_bad_input_is_one_clear_line_at_once(arguments, call, monkeypatch, tmp_p
     ("variant", "library", "words"),
     [
         ("gt_modular", "sub_bogus_all", "library='sub_bogus_all' is not valid; expected"),
-        ("modular_op", "all_all_all", "has a router, and library='all_all_all' has no routed layer"),
+        ("modular_op", "all_all_all", "has a router, but library='all_all_all' has no routed layer"),
     ],
 )
 def test_what_only_a_model_knows_is_said_before_anything_is_written(variant, library, words, call, tmp_path):

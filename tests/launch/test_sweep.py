@@ -22,7 +22,7 @@ def test_errors_are_one_line(call, tmp_path):
     study.write_text(f"from modtf.studies import grid\nCELLS = {cells}\n")
     for arguments, words in [
         ([f"--study={study}"], "1 of 1 cell cannot run"),
-        (["--study=testing", "--shard=3/3"], "--shard=3/3: expected i/n"),
+        (["--study=testing", "--shard=3/3"], "--shard=3/3 is not valid; expected i/n"),
         (["--arch=vqa_mnist", "--variant=all_mixed_all"], "needs question='comparison', received"),
         (["--study=testing", "--workers=0"], "workers=0 is not valid"),
     ]:

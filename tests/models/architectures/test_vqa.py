@@ -240,7 +240,7 @@ def test_flops_of_an_example():
             "attribute",
             "all_all_all",
             "modular",
-            "has a router, and library='all_all_all' has no routed layer",
+            "has a router, but library='all_all_all' has no routed layer",
         ),
     ],
 )
