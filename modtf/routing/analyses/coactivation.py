@@ -10,7 +10,7 @@ from modtf.routing.analyses.chance import groups_left_out, rows_of
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import few_and_range, sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
-from modtf.routing.analyses.sentences import above_chance, above_text, spread_of
+from modtf.routing.analyses.sentences import above_chance, beyond_chance
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.checks import Ints
 
@@ -157,13 +157,11 @@ def pair_rows(layer: int, together: Ints, drawn: NDArray[Any]) -> list[dict[str,
 
 def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     """Return what was found about co-activation."""
-    text = "Share of choices with the most frequent partner of their expert"
-    found = [f"{text}: {spread_of(table, PARTNER)}."]
-    more = "experts go together with one partner more than independent choices do"
-    found += filter(None, [above_text(table, PARTNER, data.names, more)])
-    pair = table[(table["measure"] == PAIR) & table["layer"].isin(above_chance(table, PARTNER))]
+    found = [beyond_chance(table, PARTNER, "choose experts in fixed pairs", data.names)]
+    layers = above_chance(table, PARTNER)
+    pair = table[(table["measure"] == PAIR) & table["layer"].isin(layers)]
     if len(pair):
-        best = pair.loc[(pair["value"] - pair["chance"]).idxmax()]
+        best = pair.loc[(pair["value"] - pair["chance"]).astype(float).idxmax()]
         found.append(
             f"Experts {best['item'].replace('+', ' and ')} of layer {data.names.layer(best['layer'])} go "
             f"together in {best['value']:.0%} of the less used one's tokens, by chance {best['chance']:.0%}."

@@ -11,7 +11,7 @@ from modtf.routing.analyses.chance import permuted_within, rows_of
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import few_and_range, ratios, sample
 from modtf.routing.analyses.registry import COLUMNS, Analysed, Analysis, Options, register_analysis
-from modtf.routing.analyses.sentences import above_text, spread_of
+from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.checks import Ints
 
@@ -166,19 +166,6 @@ def sch_rows(data: Choices, stacked: Array, options: Options) -> list[dict[str, 
 
 def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     """Return what was found about consistency, for segments of 16 tokens or else of 4."""
-    found = []
-    words = {
-        SRP: "Segment routing best performance",
-        SCH: "Segment cache best hit rate of a cache of 2k experts",
-    }
-    for measure, text in words.items():
-        known = [length for length in (16, 4) if f"{measure}_{length}" in set(table["measure"])]
-        if known:
-            name = f"{measure}_{known[0]}"
-            found.append(f"{text}, {known[0]} tokens: {spread_of(table, name)}.")
-            found.append(
-                above_text(
-                    table, name, data.names, "consecutive tokens share more experts than permuted ones"
-                )
-            )
-    return list(filter(None, found))
+    measures, what = set(table["measure"]), "keep the experts of consecutive tokens"
+    known = [[f"{name}_{m}" for m in (16, 4) if f"{name}_{m}" in measures] for name in (SRP, SCH)]
+    return [beyond_chance(table, names[0], what, data.names) for names in known if names]

@@ -10,7 +10,7 @@ from modtf.routing.analyses.chance import groups_left_out, rows_of
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
-from modtf.routing.analyses.sentences import above_text, spread_of
+from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.checks import Ints
 
@@ -133,7 +133,4 @@ def information(counts: Ints, log: Array) -> tuple[float, float]:
 def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     """Return what was found about dependence."""
     measure = ADJUSTED if ADJUSTED in set(table["measure"]) else BITS
-    what = "Adjusted mutual information" if measure == ADJUSTED else "Mutual information (bits)"
-    found = [f"{what} of the first choices of a layer and the next: {spread_of(table, measure)}."]
-    more = "the choice says something about the next layer's choice, beyond the document"
-    return [*found, *filter(None, [above_text(table, measure, data.names, more)])]
+    return [beyond_chance(table, measure, "tell something about the choice of the next layer", data.names)]

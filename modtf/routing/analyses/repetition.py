@@ -10,7 +10,7 @@ from modtf.routing.analyses.chance import permuted_within, rows_of
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import ratios, sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
-from modtf.routing.analyses.sentences import above_text, spread_of
+from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.checks import Ints
 
@@ -109,10 +109,9 @@ def ratio(above: NDArray[np.bool_], below: NDArray[np.bool_]) -> float:
 
 def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     """Return what was found about repetitions."""
-    words = {FIRST: "the same first choice", ANY: "at least one common expert"}
-    found = []
-    for measure in table["measure"].drop_duplicates():
-        found.append(f"Share of consecutive tokens with {words[measure]}: {spread_of(table, measure)}.")
-        more = "this is more than permuted tokens of the document have"
-        found.append(above_text(table, measure, data.names, more))
-    return list(filter(None, found))
+    words = {
+        FIRST: "send consecutive tokens to the same first choice",
+        ANY: "send consecutive tokens to a common expert",
+    }
+    measures = table["measure"].drop_duplicates()
+    return [beyond_chance(table, measure, words[measure], data.names) for measure in measures]

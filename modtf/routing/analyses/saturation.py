@@ -11,7 +11,7 @@ from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import ratios, sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.repetition import bits_of
-from modtf.routing.analyses.sentences import above_text, spread_of
+from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.checks import Ints
 
@@ -116,6 +116,5 @@ def paired(documents: Ints, generator: np.random.Generator) -> Ints:
 
 def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     """Return what was found about saturation."""
-    found = [f"Share of a token's experts that the last checkpoint chooses, too: {spread_of(table, ALL)}."]
-    more = "this is more than independent choices at the same loads share"
-    return [*found, *filter(None, [above_text(table, ALL, data.names, more)])]
+    what = "agree with the last checkpoint more than loads explain"
+    return [beyond_chance(table, ALL, what, data.names)]

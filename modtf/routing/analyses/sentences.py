@@ -50,15 +50,6 @@ def above_chance(table: pd.DataFrame, measure: str) -> list[int]:
     return part[above]["layer"].astype(int).tolist()
 
 
-def above_text(table: pd.DataFrame, measure: str, names: Names, what: str) -> str:
-    """Return "In layers 3 to 9 ...", "In no layer ...", or "" without a chance level."""
-    if not table[table["measure"] == measure]["chance"].notna().any():
-        return ""
-    above = above_chance(table, measure)
-    where = layers_text(above, names) if above else "no layer"
-    return f"In {where} {what}."
-
-
 def percent(value: float) -> str:
     """Return "37%" or "0.4%"."""
     return f"{value:.1%}" if abs(value) < 0.0995 else f"{value:.0%}"

@@ -10,7 +10,7 @@ from modtf.checks import check_integer
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.chance import rows_of
 from modtf.routing.analyses.registry import FEWEST, Analysed
-from modtf.routing.analyses.sentences import above_text, spread_of
+from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.analyses.weights import down_projections, matrices
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.summarise import Progress
@@ -114,10 +114,6 @@ def similarity_rows(
 
 def sentences(table: pd.DataFrame, names: Names) -> list[str]:
     """Return what was found about similarity."""
-    found = []
-    for name, words in ((COSINE, "Mean cosine of two experts"), (CKA, "Mean linear CKA of two experts")):
-        found.append(f"{words}: {spread_of(table, name)}.")
-        found.append(
-            above_text(table, name, names, f"the {words[5:].split(' of ')[0]} is above random matrices'")
-        )
-    return found
+    return [
+        beyond_chance(table, name, "hold experts more alike than random ones", names) for name in MEASURES
+    ]
