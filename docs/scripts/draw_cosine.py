@@ -7,6 +7,7 @@
 It reads docs/study/factors_cosine.zip, factors_cosine_tuning.zip, and for the constant rates factors.zip.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from modtf.analysis.contents import stands_on
 from modtf.analysis.intervals import holm
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table
+from modtf.cell import Cell
 from modtf.experiments.modarch.studies.factors import CLAMPED, TUNED, of_mlp
 from modtf.experiments.modarch.studies.factors_cosine import (
     GIVEN,
@@ -43,12 +45,17 @@ def read() -> modtf.Study:
 
 
 def tuned() -> pd.DataFrame:
-    """Return the validation loss at the end of every trial, the geometric mean over its tasks."""
-    history = load_history(find_cells(STUDIES / "factors_cosine_tuning.zip"))
+    """Return the validation loss at the end of every trial."""
+    return trial_losses(STUDIES / "factors_cosine_tuning.zip", trials(routers(), RATES))
+
+
+def trial_losses(archive: Path, trials: Iterable[tuple[str, str, float, Cell]]) -> pd.DataFrame:
+    """Return setting, router, rate, and the validation loss at the end, the geometric mean over tasks."""
+    history = load_history(find_cells(archive))
     ends = history[(history["measure"] == "loss") & (history["condition"] == IID)]
     ends = ends[ends["step"] == STEPS].assign(hash=ends["folder"].astype(str).str.rsplit("-").str[-1])
     means = np.exp(np.log(ends.set_index("hash")["value"]).groupby(level=0).mean())
-    found = [(*what, means[cell.hash]) for *what, cell in trials()]
+    found = [(*what, means[cell.hash]) for *what, cell in trials]
     return pd.DataFrame(found, columns=["setting", "router", "rate", "loss"])
 
 
@@ -89,7 +96,7 @@ def named(rows: pd.DataFrame) -> pd.Series:
         for (name, router), rate in zip(routers().items(), old, strict=True):
             [cell] = (of_mlp(setting, rate) * router).cells()
             hashes[cell.hash] = name
-    hashes |= {cell.hash: name for name, cell in named_cells()}
+    hashes |= {cell.hash: name for name, cell in named_cells(routers(), RATES)}
     return rows["folder"].astype(str).str.rsplit("-").str[-1].map(hashes)
 
 

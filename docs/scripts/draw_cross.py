@@ -39,8 +39,12 @@ def read() -> modtf.Study:
     return modtf.Study.read(whole_kinds(cells, load_study("misrouting").cells))
 
 
-def cross(study: modtf.Study) -> pd.DataFrame:
+def cross(study: modtf.Study, crossed: Path = CROSSED) -> pd.DataFrame:
     """Return the cost of modules, each trained and evaluated with or without a tenth sampled wrong.
+
+    Args:
+        study: the models under their own routing.
+        crossed: the table of evaluate_misrouting.py, the same models under another.
 
     Returns:
         kind, distribution, trained, asked (the evaluated routing), and mean, low, high: the loss or error at
@@ -51,7 +55,7 @@ def cross(study: modtf.Study) -> pd.DataFrame:
         own = with_doses(part)
         own = own.assign(cell=own["folder"].astype(str).str.rsplit("-").str[-1])
         family, (arch, setting) = FAMILIES[part.kinds[0][0]], part.kinds[0][:2]
-        asked = pd.read_csv(CROSSED)
+        asked = pd.read_csv(crossed)
         asked = asked[asked["cell"].isin(own["cell"])]
         measure = family.performance_measure(setting)
         for where, name in {IN: measure, OUT: f"{measure}_{family.headline}"}.items():

@@ -93,7 +93,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     studies = {
         "3e-4, constant": modtf.Study.read(DOCS / "study" / "misrouting.zip").of_families(["mlp"]),
         "tuned (1.1e-4 to 2.4e-4), constant": study.of_families(["mlp"]),
-        "tuned (3e-3 to 1e-2), cosine to 0": modtf.Study.read(DOCS / "study" / "factors_cosine.zip"),
+        "tuned (3e-3 to 3e-2), cosine to 0": modtf.Study.read(DOCS / "study" / "factors_cosine.zip"),
     }
     return {"misrouting.md": [stands_on(study.cells, study.checkpoint, ranks(study)), by_rate(studies)]}
 

@@ -28,7 +28,9 @@ RULES: Mapping[str, Any] = {"matrix": "spread", "amount": 0.0, "hard": False}
 
 
 def asked(cell: Cell) -> list[dict[str, Any]]:
-    """Return the routings under which the model of a cell is evaluated: options of `clamped`."""
+    """Return the routings under which the model of a cell is evaluated: options of `clamped`.
+
+    They are those of the study `misrouting`, whatever study the cell belongs to."""
     trained = {**RULES, **cell.router}
     if trained["hard"]:
         return [{**trained, "hard": False}, {**RULES}]

@@ -1,10 +1,10 @@
-"""The study `factors` under a cosine schedule, in part: 11 cells of five models, 38 to tune them.
+"""The study `factors` under a cosine schedule, in part: 22 cells of five models, 82 to tune them.
 
     modtf sweep --study=factors_cosine_tuning --out=studies/factors_cosine_tuning
     modtf sweep --study=factors_cosine --out=studies/factors_cosine
 
-Classification, R = M = 8, width 32, 10,000 steps. The learning rate falls to 0 as a cosine, from 1e-3, 3e-3
-or 1e-2, and from 3e-2 if 1e-2 was best. Each router takes the rate with the lowest validation loss on tasks
+The MLP in both settings, R = M = 8, width 32, 10,000 steps. The learning rate falls to 0 as a cosine, from
+1e-3, 3e-3 or 1e-2. If the largest rate was best, the next one is tried too: 3e-2, then 1e-1. Each router takes the rate with the lowest validation loss on tasks
 5 to 7, which are not reported. The reported tasks are 10 to 14. Strengths and rates of the balances are those
 of `factors`, found by a search at a constant rate in regression.
 
@@ -12,7 +12,7 @@ At a constant rate, a ranking of routers is mostly a ranking of rates. Steps of 
 of their own, and a router tuned to smaller steps has less of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from modtf.cell import Cell
 from modtf.experiments.modarch.studies.factors import TUNED
@@ -24,7 +24,7 @@ from modtf.studies.load import register_study
 
 STEPS = 10_000
 STARTS = (1e-3, 3e-3, 1e-2)  # learning rates at the first step
-FARTHER = 3e-2  # added if the largest of them was best
+FARTHER = {1e-2: 3e-2, 3e-2: 1e-1}  # best rate -> the rate that was tried because it was best
 TUNED_ON = (5, 6, 7)  # tasks
 TASKS = tuple(range(10, 15))  # the reported tasks
 GIVEN = {
@@ -34,8 +34,9 @@ GIVEN = {
 }
 CHOICES = {8: "dense", 2: "top-2", 1: "top-1"}
 BALANCES = {"none": "", "auxiliary": ", penalty", "bias": ", bias"}
+Rates = Mapping[str, Mapping[str, float]]
 #: setting -> router -> the rate with the lowest validation loss
-RATES: dict[str, dict[str, float]] = {
+RATES: Rates = {
     "classification": {
         "perfect": 3e-3,
         "uniform": 1e-2,
@@ -47,6 +48,19 @@ RATES: dict[str, dict[str, float]] = {
         "top-2, bias": 3e-3,
         "top-1": 1e-2,
         "top-1, penalty": 3e-3,
+        "top-1, bias": 3e-3,
+    },
+    "regression": {
+        "perfect": 3e-2,
+        "uniform": 3e-2,
+        "sampled at random": 1e-2,
+        "dense": 1e-2,
+        "dense, penalty": 1e-2,
+        "top-2": 1e-2,
+        "top-2, penalty": 1e-2,
+        "top-2, bias": 1e-2,
+        "top-1": 1e-2,
+        "top-1, penalty": 1e-3,
         "top-1, bias": 3e-3,
     },
 }
@@ -70,31 +84,30 @@ def under_cosine(setting: str, learning_rate: float, **changes: int) -> Grid:
 @register_study("factors_cosine_tuning")
 def tuning() -> list[Cell]:
     """Return every router at every starting rate, on tasks that are not reported."""
-    return [cell for *_, cell in trials()]
+    return [cell for *_, cell in trials(routers(), RATES)]
 
 
 @register_study("factors_cosine")
 def cells() -> list[Cell]:
     """Return every router at its rate, on five tasks of `factors`."""
-    return [cell for _, cell in named_cells()]
+    return [cell for _, cell in named_cells(routers(), RATES)]
 
 
-def trials() -> Iterator[tuple[str, str, float, Cell]]:
-    """Yield setting, router, starting rate and cell of every trial."""
+def trials(routers: Mapping[str, Grid], rates: Rates) -> Iterator[tuple[str, str, float, Cell]]:
+    """Yield setting, router, starting rate and cell of every trial of the search for `rates`."""
     few = {"evaluation.tokens": 10_000, "evaluation.draws": 2}
-    for setting, rates in RATES.items():
-        for name, router in routers().items():
-            for rate in STARTS + (FARTHER,) * (rates[name] >= STARTS[-1]):
-                [cell] = (_on(TUNED_ON) * router * under_cosine(setting, rate, **few)).cells()
+    for setting, chosen in rates.items():
+        for name, best in chosen.items():
+            for rate in STARTS + tuple(rate for edge, rate in FARTHER.items() if best >= edge):
+                [cell] = (_on(TUNED_ON) * routers[name] * under_cosine(setting, rate, **few)).cells()
                 yield setting, name, rate, cell
 
 
-def named_cells() -> Iterator[tuple[str, Cell]]:
-    """Yield the router's name and the cell of everything that is reported."""
-    known = routers()
-    for setting, rates in RATES.items():
-        for name, rate in rates.items():
-            [cell] = (_on(TASKS) * known[name] * under_cosine(setting, rate)).cells()
+def named_cells(routers: Mapping[str, Grid], rates: Rates) -> Iterator[tuple[str, Cell]]:
+    """Yield the router's name and its cell at the chosen rate, on the reported tasks."""
+    for setting, chosen in rates.items():
+        for name, rate in chosen.items():
+            [cell] = (_on(TASKS) * routers[name] * under_cosine(setting, rate)).cells()
             yield name, cell
 
 
