@@ -4,9 +4,10 @@
     modtf sweep --study=factors_cosine --out=studies/factors_cosine
 
 The MLP in both settings, R = M = 8, width 32, 10,000 steps. The learning rate falls to 0 as a cosine, from
-1e-3, 3e-3 or 1e-2. If the largest rate was best, the next one is tried too: 3e-2, then 1e-1. Each router takes the rate with the lowest validation loss on tasks
-5 to 7, which are not reported. The reported tasks are 10 to 14. Strengths and rates of the balances are those
-of `factors`, found by a search at a constant rate in regression.
+1e-3, 3e-3 or 1e-2. If the largest rate was best, the next one is tried too: 3e-2, then 1e-1. Each router
+takes the rate with the lowest validation loss on tasks 5 to 7, which are not reported. The reported tasks
+are 10 to 14. Strengths and rates of the balances are those of `factors`, found by a search at a constant
+rate in regression.
 
 At a constant rate, a ranking of routers is mostly a ranking of rates. Steps of a constant size leave an error
 of their own, and a router tuned to smaller steps has less of it.
