@@ -77,6 +77,7 @@ class StandingCommittee(Analysis):
         table = pd.DataFrame(rows)
         if table.empty:
             return nothing(self, data)
+        table.loc[table["measure"] != ALWAYS, "high"] = table["high"].clip(upper=1.0)
         picture = draw_measures("standing_committee", self.title, table, self.panels, data.names)
         return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
 

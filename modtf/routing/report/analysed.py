@@ -1,5 +1,6 @@
 """Sections of the report on analyses, with their tables and figures."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,10 @@ def _fold(name: str, found: Analysed, out: Path, names: Names) -> page.Fold:
         table = table.assign(layer_name=table["layer"].map(names.layer))
     file = f"{FOLDER}/{name}.csv"
     write_table(out / file, table)
-    images = [shown(picture, out / FOLDER, file) for picture in found.pictures]
+    images = [
+        replace(shown(picture, out / FOLDER), files=f"{FOLDER}/{picture.name}.png; {file}")
+        for picture in found.pictures
+    ]
     texts = [analysis.about, *found.sentences[1:], *found.notes]
     words = [f"Definition: {analysis.definition}", f"Chance: {analysis.null}", f"Source: {analysis.source}"]
     numbers = page.Table(in_short(table, names), file)

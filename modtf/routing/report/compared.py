@@ -19,7 +19,7 @@ from modtf.routing.measuring.compare import SHARED, Compared, Run
 from modtf.routing.names import Names
 from modtf.routing.report.findings import comparison_findings
 from modtf.routing.report.tables import ADJUSTED
-from modtf.routing.report.write import shown
+from modtf.routing.report.write import WORDS, shown
 from modtf.routing.routing import Routing
 
 COMPARED = "comparison.html"
@@ -106,6 +106,7 @@ def write_comparison(
         ),
         *saturation_sections(saturated or {}, runs[-1].name, out, names),
         page.Section("Matched experts", [SHARES], content=[page.Table(experts, "experts.csv")]),
+        page.Section("Glossary", content=[page.Glossary(WORDS)]),
     ]
     write_text(out / COMPARED, page.render("modtf measure: comparison", sections))
     return out / COMPARED
