@@ -176,5 +176,5 @@ def test_rows_that_there_are_not():
     for rules in ((0, 2), {5: 0}, (0, -2)):
         with pytest.raises(ValueError, match=r"'a' has rules=.* expected for each of 2 rules None or a row"):
             Place("a", 2, rules=rules).rows(2)
-    with pytest.raises(ValueError, match="num_rules=2 and 1 names"):
+    with pytest.raises(ValueError, match="num_rules=2 and 1 rule_names"):
         Place("a", 2, ("only",))
