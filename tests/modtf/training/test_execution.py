@@ -109,7 +109,7 @@ def test_how_many_steps_a_program_takes() -> None:
     assert steps_that_fit(batches(BYTES_PER_PROGRAM).bytes_per_step, 100) == 1
     uneven = tf.data.Dataset.range(5).map(lambda n: (n, n)).batch(2)
     with pytest.raises(
-        ValueError, match=r"must have the same shape, .*  `.batch\(..., drop_remainder=True\)`"
+        ValueError, match=r"must have the same shape, .* `.batch\(..., drop_remainder=True\)`"
     ):
         _ = HostBatches(uneven).bytes_per_step
     assert [largest_divisor(12, n) for n in (1, 5, 6, 7, 100)] == [1, 4, 6, 6, 12]
