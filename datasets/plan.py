@@ -70,18 +70,13 @@ class StreamPlan:
         data = data_class(family)(population.tasks)
         data.ops, data.split = ops, split
         data.batch_size = batch_size = int(batch_size)
-        thresholds = None
-        if rule_probs is not None:
-            thresholds = np.cumsum(check_rule_probs(rule_probs, data.num_rules), axis=1)[:, :-1]
+        thresholds = None if rule_probs is None else _thresholds(rule_probs, data.num_rules)
         length = ["length", num_tokens] if num_tokens != family.training_length else []
         purposes = [(split, *length, f) for f in STEP_FIELDS] + [(split, f) for f in INDEX_FIELDS]
         keys = [[random_key(*member, *purpose) for purpose in purposes] for member in population.members]
         all_options = {**(options or {}), **({} if scale == 1.0 else {"scale": float(scale)})}
         _check_stream_options(data, family.name, all_options)
-        numbers = data.num_uniforms(num_tokens)
-        if type(data).examples is not RuleData.examples:
-            numbers = max(numbers, *map(math.prod, task.example_shapes(num_tokens).values()))
-        steps = max(1, min(64, NUMBERS_PER_BLOCK // (batch_size * numbers)))
+        steps = max(1, min(64, NUMBERS_PER_BLOCK // (batch_size * _numbers_per_example(data, num_tokens))))
         dtype, seeds = "float32" if split == "train" else "float64", np.array(keys, np.int64)
         return cls(population, data, batch_size, num_tokens, dtype, all_options, thresholds, seeds, steps)
 
@@ -136,6 +131,19 @@ def _num_tokens(task: Task, seq_len: int | None) -> int:
         raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}. Leave it out.")
     num_tokens = family.num_tokens(task) if seq_len is None else seq_len
     return check_integer("seq_len", num_tokens, family.min_tokens)
+
+
+def _thresholds(rule_probs: Any, num_rules: int) -> np.ndarray:
+    """Return the upper ends of the rules' shares of [0, 1], but the last, [K, R-1]."""
+    return np.cumsum(check_rule_probs(rule_probs, num_rules), axis=1)[:, :-1]
+
+
+def _numbers_per_example(data: RuleData, num_tokens: int) -> int:
+    """Return how many numbers an example takes in memory while it is made."""
+    numbers = data.num_uniforms(num_tokens)
+    if type(data).examples is RuleData.examples:
+        return numbers
+    return max(numbers, *map(math.prod, data.task.example_shapes(num_tokens).values()))
 
 
 def _check_stream_options(data: RuleData, family: str, options: Mapping[str, Any]) -> None:

@@ -41,14 +41,7 @@ def convert(model: ModularModel, variant: str, width: int | None = None) -> Modu
         >>> modular = modtf.convert(modtf.convert(model, "modular_op"), "modular")
     """
     check_choice("variant", variant, TARGETS)
-    name = model.population.family.architecture if isinstance(model, ModularModel) else None
-    if name not in EMBED or not isinstance(model, ModularModel) or not model.router.depends_only_on_rule:
-        raise ValueError(
-            "convert needs a model of mlp, mha or rnn whose p depends on the rule alone, such as gt_modular; "
-            f"received {getattr(model, 'variant', model)!r}."
-        )
-    if getattr(model.population.task, "hidden", 0):
-        raise ValueError("convert needs models that are told the rule, and this one's task has hidden=1.")
+    name = _check_model(model)
     p = _routing(model)  # [P, M, R]
     if variant == "modular_op":
         return _to_modular_op(model, p, width)
@@ -69,6 +62,19 @@ def convert(model: ModularModel, variant: str, width: int | None = None) -> Modu
     made = _built(model, variant, width)
     EMBED[name](model, made, p)
     return made
+
+
+def _check_model(model: Any) -> str:
+    """Return the name of a model's architecture; raise `ValueError` if the model cannot be converted."""
+    name = model.population.family.architecture if isinstance(model, ModularModel) else None
+    if name not in EMBED or not isinstance(model, ModularModel) or not model.router.depends_only_on_rule:
+        raise ValueError(
+            "convert needs a model of mlp, mha or rnn whose p depends on the rule alone, such as gt_modular; "
+            f"received {getattr(model, 'variant', model)!r}."
+        )
+    if getattr(model.population.task, "hidden", 0):
+        raise ValueError("convert needs models that are told the rule, and this one's task has hidden=1.")
+    return name
 
 
 def _built(model: ModularModel, variant: str, width: int) -> ModularModel:

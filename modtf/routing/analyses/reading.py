@@ -47,11 +47,7 @@ def read_choices(
     """
     other = None
     if against is not None:
-        if against.num_tokens != routing.num_tokens or not against.has_tokens or not routing.has_tokens:
-            raise ValueError(
-                f"against has {against.num_tokens} tokens and routing has {routing.num_tokens}; expected the "
-                "same tokens in the same order, and no counts."
-            )
+        _check_same_tokens(against, routing)
         other = read_choices(against, from_logits=from_logits, top_k=top_k, seed=seed)
     if isinstance(routing.activations, Counted):
         return _of_counts(routing, routing.activations, top_k)
@@ -82,6 +78,14 @@ def read_choices(
         notes=tuple(notes),
         against=other,
     )
+
+
+def _check_same_tokens(against: Routing, routing: Routing) -> None:
+    if against.num_tokens != routing.num_tokens or not against.has_tokens or not routing.has_tokens:
+        raise ValueError(
+            f"against has {against.num_tokens} tokens and routing has {routing.num_tokens}; expected the "
+            "same tokens in the same order, and no counts."
+        )
 
 
 def _of_counts(routing: Routing, counted: Counted, top_k: int | None) -> Choices:

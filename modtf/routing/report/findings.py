@@ -1,6 +1,6 @@
 """Sentences that say what was found, for the first screen of a report."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,33 +85,26 @@ def comparison_findings(compared: Iterable[Compared], names: Names) -> list[str]
     runs: dict[str, list[Compared]] = {}
     for one in compared:
         runs.setdefault(one.run, []).append(one)
-    found = []
-    for run, layers in runs.items():
-        first = layers[0].against
-        measure = ADJUSTED if ADJUSTED in layers[0].differences["hard"] else "effective_experts"
-        values = [one.differences["hard"][measure] for one in layers]
-        wider = widened(len(values))
-        more, less = [
-            [
-                layer.layer
-                for layer, one in zip(layers, values, strict=True)
-                if sign * one.value > wider * (one.high - one.low) / 2
-            ]
-            for sign in (1, -1)
-        ]
-        title = SCALE if measure == ADJUSTED else measure.replace("_", " ")
-        largest = max(values, key=lambda one: abs(one.value))
-        ends = f"{largest.value:+.3f} [{largest.low:+.3f}, {largest.high:+.3f}]"
-        sides = [("higher", more), ("lower", less)]
-        where = [f"{word} in {layers_text(some, names)}" for word, some in sides if some]
-        text = " and ".join(where) or "the same within its intervals"
-        found.append(
-            f"{run} compared with {first}: {title} is {text}; the largest difference of a layer is {ends}."
-        )
-        shared = [one.shared for one in layers]
-        chance = number_range(min(one.chance for one in shared), max(one.chance for one in shared))
-        both = number_range(min(one.value for one in shared), max(one.value for one in shared))
-        found.append(
-            f"{run} and {first} share {both} of all choices after matching their experts, chance {chance}."
-        )
-    return found
+    return [text for run, layers in runs.items() for text in _differences(run, layers, names)]
+
+
+def _differences(run: str, layers: Sequence[Compared], names: Names) -> Iterator[str]:
+    first = layers[0].against
+    measure = ADJUSTED if ADJUSTED in layers[0].differences["hard"] else "effective_experts"
+    values = [one.differences["hard"][measure] for one in layers]
+    wider = widened(len(values))
+    sides = []
+    for word, sign in (("higher", 1), ("lower", -1)):
+        beyond = [sign * one.value > wider * (one.high - one.low) / 2 for one in values]
+        if any(beyond):
+            numbers = [layer.layer for layer, one in zip(layers, beyond, strict=True) if one]
+            sides.append(f"{word} in {layers_text(numbers, names)}")
+    title = SCALE if measure == ADJUSTED else measure.replace("_", " ")
+    largest = max(values, key=lambda one: abs(one.value))
+    ends = f"{largest.value:+.3f} [{largest.low:+.3f}, {largest.high:+.3f}]"
+    text = " and ".join(sides) or "the same within its intervals"
+    yield f"{run} compared with {first}: {title} is {text}; the largest difference of a layer is {ends}."
+    shared = [one.shared for one in layers]
+    chance = number_range(min(one.chance for one in shared), max(one.chance for one in shared))
+    both = number_range(min(one.value for one in shared), max(one.value for one in shared))
+    yield f"{run} and {first} share {both} of all choices after matching their experts, chance {chance}."
