@@ -66,7 +66,7 @@ def convert(model: ModularModel, variant: str, width: int | None = None) -> Modu
 
 def _check_model(model: Any) -> str:
     """Return the name of a model's architecture; raise `ValueError` if the model cannot be converted."""
-    name = model.population.family.architecture if isinstance(model, ModularModel) else None
+    name = model.population.family.architecture if isinstance(model, ModularModel) else ""
     if name not in EMBED or not isinstance(model, ModularModel) or not model.router.depends_only_on_rule:
         raise ValueError(
             "convert needs a model of mlp, mha or rnn whose p depends on the rule alone, such as gt_modular; "
