@@ -12,21 +12,23 @@ from modtf.families import FAMILIES
 from modtf.metrics import MEASURES
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.routers import ROUTERS
+from modtf.routing.analyses import ANALYSES
 from modtf.routing.formats.registry import FORMATS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
-REGISTRIES = (FAMILIES, ARCHITECTURES, ROUTERS, MEASURES, FORMATS, FIGURES, CLAIMS)
+REGISTRIES = (ANALYSES, FAMILIES, ARCHITECTURES, ROUTERS, MEASURES, FORMATS, FIGURES, CLAIMS)
 
 # Who may import the file of a registered thing, besides the registry that finds it by name: a family's data
 # ask their family, and `modtf.metrics` exports its functions.
 MAY_IMPORT = {
+    "analysis": r"modtf\.routing\.analyses\.(saturation|consistency)",  # those of repetition and cache
     "family": r"modtf\.datasets\.families\.\w+",
     "architecture": r"nobody",
     "variant": r"nobody",
     "measure": r"modtf\.metrics|modtf\.analysis\.figures\.matrices|modtf\.routing\.measuring\.stacked",
-    "format": r"modtf\.routing\.formats\.(npz|flame)",  # files of NumPy, Parquet
+    "format": r"modtf\.routing\.(formats\.(npz|flame)|analyses\.weights)",  # files of NumPy, Parquet, tensors
     "figure": r"modtf\.(analysis|experiments\.\w+)\.figures(\.\w+)?",
     "claim": r"nobody",
 }
@@ -62,6 +64,7 @@ def test_it_speaks_of_every_kind_of_addition():
         "recurrent cell",
         "measure",
         "format",
+        "analysis",
         "figure",
         "claim",
         "study",

@@ -16,6 +16,7 @@ from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS
 from modtf.models.recurrence import CELLS
 from modtf.models.routers import ROUTERS
+from modtf.routing.analyses import ANALYSES
 from modtf.routing.formats.registry import FORMATS
 from modtf.studies import STUDIES
 
@@ -24,6 +25,7 @@ FACTS |= {"description": "A measure.", "axis_label": "A measure"}
 CLAIM = {"text": "it holds", "figure": "ranking", "statistic": "share"}
 #: registry, decorator of the public surface, why 42 is not what the registry holds
 REGISTRIES = [
+    (ANALYSES, modtf.register_analysis, r"expected a subclass of modtf\.routing\.Analysis"),
     (ARCHITECTURES, modtf.register_architecture, "must be a subclass of modtf.models.ModularModel, received"),
     (CELLS, CELLS.register, "does not define num_gates, num_states, step"),
     (CLAIMS, partial(modtf.register_claim, **CLAIM), "must be a function under @register_claim, received"),

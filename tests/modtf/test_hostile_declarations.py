@@ -111,6 +111,9 @@ def test_every_public_name_is_tried_somewhere():
         "test_hostile_cells": "run_cell",
         "test_collect": "collect",
         "test_record": "record",
+        "test_contract": "analyse_routing register_analysis",
+        "test_similarity": "expert_similarity",
+        "test_convert": "convert",
         "test_damaged": "read_routing",
         "test_report": "write_routing_report",
     }

@@ -14,6 +14,7 @@ from modtf.routing.measuring.estimates import jackknife_spread, mean_and_range
 from modtf.routing.measuring.gates import Tokens
 from modtf.routing.measuring.units import Units
 
+EXACT = 2**11  # tokens up to which the balanced router is simulated token by token
 Values = Mapping[Any, float]  # measure, or (measure, item) -> value
 
 
@@ -97,3 +98,23 @@ def permuted_label_counts(data: Choices, place: int, permutations: int, seed: in
             kept.add([Tokens(sent, np.maximum(experts, 0), data.num_experts)], units)
         kept.close()
     return kept.permuted(labels, permutations, seed)[0]
+
+
+def balanced_loads(
+    choices: int, top_k: int, num_experts: int, draws: int, generator: np.random.Generator
+) -> Array:
+    """Return the counts of experts `[draws, E]` if every token chooses k different experts at random.
+
+    For many tokens these are drawn from a multinomial distribution, whose deviations are scaled to the
+    variance of choices without replacement.
+    """
+    tokens = max(choices // top_k, 1)
+    if tokens > EXACT:
+        counts = generator.multinomial(choices, np.full(num_experts, 1.0 / num_experts), size=draws)
+        mean, scale = choices / num_experts, np.sqrt((num_experts - top_k) / max(num_experts - 1, 1))
+        return np.where(counts == 0, 0.0, np.maximum(mean + scale * (counts - mean), 1e-9))
+    found = np.zeros((draws, num_experts))
+    for draw in found:
+        picked = generator.random((tokens, num_experts)).argpartition(min(top_k, num_experts - 1), axis=1)
+        draw += np.bincount(picked[:, :top_k].ravel(), minlength=num_experts)
+    return found

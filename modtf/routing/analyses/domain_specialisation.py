@@ -8,11 +8,11 @@ import pandas as pd
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.chance import permuted_label_counts, rows_of
 from modtf.routing.analyses.choices import Choices
+from modtf.routing.analyses.domains import counts_of_domains, too_few_tokens
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance, percent, spread_of
 from modtf.routing.drawing import draw_measures
 
-LEAST = 10  # tokens of a domain, or it is left out
 DISTANCE, LARGEST, SPECIALISED = "domain_distance", "largest_share", "specialised_experts"
 
 
@@ -44,19 +44,10 @@ class DomainSpecialisation(Analysis):
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the domain specialisation of every layer, and the distance of every domain."""
-        assert data.labels is not None
-        labels, cell = np.unique(data.labels, return_inverse=True)
-        num_groups, width = int(data.groups.max()) + 1, len(labels)
         rows: list[dict[str, Any]] = []
-        for place in options.progress(range(len(data.layers))):
-            counts = data.counts(place, data.groups * width + cell, num_groups * width)
-            per_group = counts.reshape(num_groups, width, data.num_experts)
+        for place, per_group, kept, names in counts_of_domains(data, options):
             whole = per_group.sum(axis=0)
-            kept = whole.sum(axis=1) >= LEAST * (data.top_k or 1)
-            if kept.sum() < 2:
-                continue
             drawn = permuted_label_counts(data, place, options.permutations, options.seed)[:, kept]
-            names = [data.label_name(label) for label in labels[kept].tolist()]
             rest = np.maximum(whole - per_group, 0.0)[:, kept]
             statistic = Statistic(drawn, data.top_k or 1, names)
             rows += rows_of(
@@ -66,7 +57,7 @@ class DomainSpecialisation(Analysis):
             )  # fmt: skip
         table = pd.DataFrame(rows)
         if table.empty:
-            return nothing(self, data)
+            return too_few_tokens(self.title, data)
         table.loc[table["measure"] == SPECIALISED, ["low", "high"]] = np.nan
         layers = table[table["item"] == ""]
         picture = draw_measures("domain_specialisation", self.title, layers, self.panels, data.names)
@@ -111,10 +102,3 @@ def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     )
     found.append(f"The largest share of a domain's tokens at one expert is {spread_of(table, LARGEST)}.")
     return found
-
-
-def nothing(analysis: Analysis, data: Choices) -> Analysed:
-    """Return an empty result: too few tokens."""
-    columns = ["layer", "measure", "item", "value", "low", "high", "chance", "chance_low", "chance_high"]
-    text = f"{analysis.title}: fewer than two domains have at least {LEAST} tokens."
-    return Analysed(pd.DataFrame(columns=columns), (text,), (), data.notes)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from modtf.analysis.text import plural
 from modtf.metrics.distributions import Array
-from modtf.routing.analyses.chance import groups_left_out, rows_of
+from modtf.routing.analyses.chance import balanced_loads, groups_left_out, rows_of
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import spread_of
@@ -16,7 +16,6 @@ from modtf.routing.measuring.checks import Ints
 
 DOCUMENT, OVERALL = "document_max_violation", "max_violation"
 MOST_CELLS = 2**22  # documents times experts that are counted at a time
-EXACT = 2**11  # tokens up to which the balanced router is simulated token by token
 
 
 @register_analysis("load")
@@ -83,26 +82,6 @@ def measures_of(counts: Array) -> dict[Any, float]:
         OVERALL: float(counts.max()) / mean - 1.0,
         "load_variation": float(counts.std()) / mean,
     } | {("load", expert): share for expert, share in enumerate(shares)}
-
-
-def balanced_loads(
-    choices: int, top_k: int, num_experts: int, draws: int, generator: np.random.Generator
-) -> Array:
-    """Return the counts of experts `[draws, E]` if every token chooses k different experts at random.
-
-    For many tokens these are drawn from a multinomial distribution, whose deviations are scaled to the
-    variance of choices without replacement.
-    """
-    tokens = max(choices // top_k, 1)
-    if tokens > EXACT:
-        counts = generator.multinomial(choices, np.full(num_experts, 1.0 / num_experts), size=draws)
-        mean, scale = choices / num_experts, np.sqrt((num_experts - top_k) / max(num_experts - 1, 1))
-        return np.where(counts == 0, 0.0, np.maximum(mean + scale * (counts - mean), 1e-9))
-    found = np.zeros((draws, num_experts))
-    for draw in found:
-        picked = generator.random((tokens, num_experts)).argpartition(min(top_k, num_experts - 1), axis=1)
-        draw += np.bincount(picked[:, :top_k].ravel(), minlength=num_experts)
-    return found
 
 
 def document_rows(

@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 
 from modtf.metrics.distributions import Array
-from modtf.routing.analyses.chance import rows_of
+from modtf.routing.analyses.chance import balanced_loads, rows_of
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.domain_specialisation import LEAST, nothing
-from modtf.routing.analyses.load import balanced_loads
+from modtf.routing.analyses.domains import counts_of_domains, too_few_tokens
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance, spread_of
 from modtf.routing.drawing import draw_measures
@@ -49,18 +48,11 @@ class StandingCommittee(Analysis):
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the committee of every layer."""
-        assert data.labels is not None
-        labels, cell = np.unique(data.labels, return_inverse=True)
-        num_groups, width, top_k = int(data.groups.max()) + 1, len(labels), data.top_k or 1
+        top_k = data.top_k or 1
         rows: list[dict[str, Any]] = []
         balanced: dict[tuple[int, ...], list[dict[str, float]]] = {}
-        for place in options.progress(range(len(data.layers))):
-            counts = data.counts(place, data.groups * width + cell, num_groups * width)
-            per_group = counts.reshape(num_groups, width, data.num_experts)
+        for place, per_group, kept, _ in counts_of_domains(data, options):
             whole = per_group.sum(axis=0)
-            kept = whole.sum(axis=1) >= LEAST * top_k
-            if kept.sum() < 2:
-                continue
             sizes = tuple(whole[kept].sum(axis=1).astype(int).tolist())
             if sizes not in balanced:
                 generator = options.generator()
@@ -76,7 +68,7 @@ class StandingCommittee(Analysis):
             )  # fmt: skip
         table = pd.DataFrame(rows)
         if table.empty:
-            return nothing(self, data)
+            return too_few_tokens(self.title, data)
         table.loc[table["measure"] != ALWAYS, "high"] = table["high"].clip(upper=1.0)
         picture = draw_measures("standing_committee", self.title, table, self.panels, data.names)
         return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
