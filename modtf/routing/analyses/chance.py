@@ -41,6 +41,8 @@ def rows_of(
         bounds: the smallest and the largest possible value, at which intervals end.
     """
     keys = list(value)
+    if not keys:
+        return []
     whole = np.array([value[key] for key in keys], float)
     left_out = np.array([[one[key] for key in keys] for one in without]).reshape(len(without), len(keys))
     half = jackknife_spread(whole, left_out, np.asarray(sizes, float), confidence)

@@ -193,3 +193,14 @@ def test_few_draws_enclose_95_in_100():
     values = np.random.default_rng(0).normal(size=(10, 4000))
     _, low, high = few_and_range(values[:9])
     assert ((low <= values[9]) & (values[9] <= high)).mean() == pytest.approx(0.95, abs=0.012)
+
+
+@pytest.mark.parametrize(("length", "number"), [(1, 8), (2, 8), (10, 2)])
+def test_documents_without_a_segment_and_caches_that_hold_all(length, number):
+    experts = np.argsort(np.random.default_rng(0).random((2, 20, number)), axis=2)[..., :2]
+    data = choices(experts, np.arange(20) // length, number)
+    table = ANALYSES["consistency"]().analyse(data, Options(permutations=2)).table
+    measures = {name[: -len("_4")] for name in table["measure"] if name.endswith("_4")}
+    expected = {"segment_routing_best_performance"} if number == 2 else {"segment_cache_best_hit_rate"}
+    assert measures == expected
+    assert ANALYSES["cache"]().analyse(data, Options(permutations=2)).table.empty == (number == 2)
