@@ -72,8 +72,9 @@ def against_length(study: TrainedModels, choice: Choice) -> Pictures:
         for condition in (*family.conditions, *(c for c in family.more_conditions if c.seq_len))
     ]
     known = pd.DataFrame(lengths, columns=["arch", "condition", "tokens", "scale"])
-    known = known[known["arch"].isin(rows["arch"].unique())]
-    rows = rows.merge(known.astype({name: rows[name].dtype for name in ("arch", "condition")}))
+    for name in ("arch", "condition"):
+        known = known[known[name].isin(rows[name].unique())].astype({name: rows[name].dtype})
+    rows = rows.merge(known)
     if rows.empty:
         raise NothingToDraw(
             f"no family with test conditions of several lengths was run; --arch={' or '.join(tested)} has "

@@ -113,6 +113,6 @@ def test_what_a_reader_calls_variants_and_kinds(monkeypatch):
     assert in_report_order(reversed(list(kinds))) == list(kinds)  # as registered
     frame = pd.DataFrame(reversed(list(kinds)), columns=["arch", "setting", "task_options"])
     assert with_kinds(frame)["kind"].cat.categories.tolist() == list(kinds.values())
-    assert family_label("mlp", "noise=0.1") == "MLP noise=0.1"  # of a version that had the option
-    monkeypatch.setattr(type(FAMILIES["mlp"]), "options", (Option("noise", 0.0, "label noise"),))
-    assert family_label("mlp", "noise=0.1") == "MLP noise0.1"  # numbers are named
+    assert family_label("mlp", "dust=0.1") == "MLP dust=0.1"  # of a version that had the option
+    monkeypatch.setattr(type(FAMILIES["mlp"]), "options", (Option("dust", 0.0, "of a plug-in"),))
+    assert family_label("mlp", "dust=0.1") == "MLP dust0.1"  # numbers are named
