@@ -6,6 +6,8 @@ import numpy as np
 from keras import ops
 
 from modtf.checks import check_choice, check_integer
+from modtf.families.varied import option_of
+from modtf.models.architectures import ARCHITECTURES
 from modtf.models.base import ModularModel
 from modtf.models.build import build
 from modtf.models.embedding import EMBED, GAP, fits, logits_of
@@ -25,8 +27,8 @@ def convert(model: ModularModel, variant: str, width: int | None = None) -> Modu
     - `modular_op` has the width of the model.
     - `modular` is wider: R units of the encoder carry the rule, and one unit per module its score.
     - `monolithic` holds all modules side by side, and closes the units of those that a rule does not use. It
-      needs one-hot p. There is none for the rnn, whose cell has one memory per unit and cannot hand it from
-      one module's units to another's.
+      needs one-hot p. It is not built for the rnn: the memory of a cell belongs to one unit, and would have
+      to move between the units of modules.
 
     Args:
         model: a `gt_modular` or `modular_op` model, or one of another router whose p depends on the rule
@@ -47,8 +49,8 @@ def convert(model: ModularModel, variant: str, width: int | None = None) -> Modu
         return _to_modular_op(model, p, width)
     if variant == "monolithic" and name == "rnn":
         raise ValueError(
-            "There is no monolithic rnn of the same function: a cell has one memory per unit, and cannot "
-            "hand it from one module's units to another's. Convert to modular."
+            "convert builds no monolithic rnn, whatever the width: the memory of a cell belongs to one unit, "
+            "and would have to move between the units of modules. Convert to modular."
         )
     if variant == "monolithic" and not np.allclose(p.max(axis=1), 1.0, atol=1e-12):
         raise ValueError(
@@ -66,13 +68,14 @@ def convert(model: ModularModel, variant: str, width: int | None = None) -> Modu
 
 def _check_model(model: Any) -> str:
     """Return the name of a model's architecture; raise `ValueError` if the model cannot be converted."""
-    name = model.population.family.architecture if isinstance(model, ModularModel) else ""
-    if name not in EMBED or not isinstance(model, ModularModel) or not model.router.depends_only_on_rule:
+    one = isinstance(model, ModularModel) and model.num_modules > 1 and model.router.depends_only_on_rule
+    name = str(model.population.family.architecture) if one else ""
+    if name not in EMBED or type(model) is not ARCHITECTURES[name]:
         raise ValueError(
-            "convert needs a model of mlp, mha or rnn whose p depends on the rule alone, such as gt_modular; "
-            f"received {getattr(model, 'variant', model)!r}."
+            "convert needs a model of mlp, mha or rnn with several modules, whose p depends on the rule "
+            f"alone, such as gt_modular; received {getattr(model, 'variant', model)!r}."
         )
-    if getattr(model.population.task, "hidden", 0):
+    if option_of(model.population.task, "hidden"):
         raise ValueError("convert needs models that are told the rule, and this one's task has hidden=1.")
     return name
 

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from modtf.families.varied import option_of
 from modtf.models.boundary import by_example, by_module
 from modtf.models.initial import InitialWeights
 from modtf.models.options import options_of
@@ -102,7 +103,7 @@ class RoutedModel(keras.Model):
 
     def visible(self, rule):
         """Return the one-hot rule as the network receives it: zeros if the task hides the rule from it."""
-        return ops.zeros_like(rule) if getattr(self.population.task, "hidden", 0) else rule
+        return ops.zeros_like(rule) if option_of(self.population.task, "hidden") else rule
 
     @property
     def num_modules(self) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from modtf.checks import check_attributes, check_integer, check_name, is_number
+from modtf.checks import check_attributes, check_choice, check_integer, check_name, is_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,11 +54,12 @@ class Condition:
             raise ValueError(f"scale={self.scale!r} is not valid; expected a finite number above 0.")
         if self.seq_len is not None:
             object.__setattr__(self, "seq_len", check_integer("seq_len", self.seq_len, 1))
+        check_choice("split", self.split, (None, "train"))
         if self.options is not None and not (
             isinstance(self.options, Mapping) and all(isinstance(name, str) for name in self.options)
         ):
             raise ValueError(f"options={self.options!r} is not valid; expected a dict of values by name.")
-        for kind, name in (("a group of conditions", self.group), ("an option", self.of_option)):
+        for kind, name in (("a group of conditions", self.group), ("an option (of_option)", self.of_option)):
             if name is not None:
                 check_name(kind, name)
 

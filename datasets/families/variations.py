@@ -9,16 +9,12 @@ import numpy as np
 
 from modtf.datasets.random import choose_rule, standard_normal
 from modtf.families.varied import WITHHELD, next_rule, zipf
+from modtf.families.varied import option_of as option
 from modtf.metrics.distributions import entropy
 from modtf.task import Task
 
 HIDDEN = 8  # units of a rule's network
 SAMPLES = 20_000
-
-
-def option(task: Task, name: str) -> Any:
-    """Return an option of a task; None if its family lacks it, or it has the default."""
-    return task.named_options.get(name)
 
 
 def parameters(task: Task) -> dict[str, np.ndarray]:

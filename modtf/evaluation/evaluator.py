@@ -72,8 +72,7 @@ def evaluate(
 class Evaluator:
     """Measures a model on streams of its tasks, on the device, compiled once; see `evaluate`.
 
-    `num_modules` is M by place, for the model's routed layers; 1 if a model does not return the activation of
-    its only one.
+    `num_modules` is M by routed layer; 1 if a model does not return the activation of its only one.
     """
 
     def __init__(

@@ -8,8 +8,8 @@ import numpy as np
 
 from modtf import metrics
 from modtf.condition import IID
-from modtf.datasets.families.variations import input_bits, option
-from modtf.families.varied import TRAIN_DATA, irreducible, rare_rules
+from modtf.datasets.families.variations import input_bits
+from modtf.families.varied import TRAIN_DATA, irreducible, option_of, rare_rules
 from modtf.family import Family
 from modtf.observed import at_place
 from modtf.population import Population
@@ -111,7 +111,7 @@ def performance_rows(population: Population, states: Mapping[str, Mapping[str, n
         for measure in (m for m in MEASURES_OF_PERFORMANCE if m in sums):
             rows[measure, condition, ""] = _in_unit(measure, sums[measure] / float(sums["batches"]))
     task = population.task
-    if option(task, "shift"):
+    if option_of(task, "shift"):
         rows["input_bits", IID, ""] = np.array([input_bits(one) for one in population.tasks])
     probs = task.family.rule_probs(task)
     by_rule = {} if probs is None else by_frequency(states[IID], probs)

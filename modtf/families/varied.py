@@ -6,7 +6,7 @@
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtf.condition import Condition
 from modtf.family import Family
@@ -67,13 +67,19 @@ def frequencies(num_rules: int, exponent: float, withheld: int, num_tokens: int)
     return tuple(p / sum(total) for p in total)
 
 
+def option_of(task: "Task", name: str) -> Any:
+    """Return one of these options of a task. Return None if it has the default, or if the family is of
+    another kind: its options of the same name have other meanings."""
+    return task.named_options.get(name) if isinstance(task.family, VariedFamily) else None
+
+
 def irreducible(task: "Task", measure: str) -> float | None:
     """Return the least loss, or share of errors, that the task's label noise allows; None without noise.
 
     Regression: the mean absolute value of the noise. Classification with flips of probability q: q is the
     error, and its entropy in nats the cross-entropy.
     """
-    noise = task.named_options.get("noise")
+    noise = option_of(task, "noise")
     if not noise:
         return None
     if task.setting == "regression":

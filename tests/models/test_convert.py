@@ -70,7 +70,7 @@ def test_a_router_with_fewer_hidden_units_than_rules(width):
     [
         ("mlp", "modular", 10, "width=10 is too small .* it needs 11"),
         ("mha", "monolithic", 10, "it needs"),
-        ("rnn", "monolithic", None, "no monolithic rnn"),
+        ("rnn", "monolithic", None, "builds no monolithic rnn"),
         ("mlp", "gt_modular", None, "variant='gt_modular' is not known"),
         ("mlp", "modular_op", 9, "has width=8"),
     ],
@@ -81,6 +81,7 @@ def test_refuses(arch, variant, width, message):
 
 
 def test_other_models_are_refused():
-    for model in (made("mlp", variant="modular")[0], "model"):
-        with pytest.raises(ValueError, match="p depends on the rule alone"):
-            convert(model, "modular_op")  # type: ignore[arg-type]
+    others = [made("mlp", variant=variant)[0] for variant in ("modular", "monolithic")]
+    for model in (*others, made("rnn", architecture="mha")[0], "model"):
+        with pytest.raises(ValueError, match="p depends on the rule"):
+            convert(model, "modular_op")

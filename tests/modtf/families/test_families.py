@@ -54,6 +54,10 @@ def test_conditions_have_unique_names_and_the_first_is_that_of_training(arch):
     streams = [repr(sorted(condition.stream_options().items())) for condition in family.conditions]
     assert len(set(streams)) == len(streams)  # no two are the same data
     assert streams[0] == "[]"
+    more = family.more_conditions
+    assert len({c.label for c in (*family.conditions, *more)}) == len(family.conditions) + len(more)
+    assert not {c.name for c in more} & {*family.condition_names, *family.groups}
+    assert {c.of_option for c in more} - {None} <= {option.name for option in family.options}
     headed = [c for c in family.conditions if family.headline in (c.name, c.group)]
     assert headed
     assert not any(condition.in_distribution for condition in headed)
