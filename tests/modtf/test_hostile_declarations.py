@@ -106,7 +106,6 @@ def test_every_public_name_is_tried_somewhere():
         "test_hostile_arrays": "measure_activations register_measure",
         "test_hostile_models": "stream build train load_model",
         "test_hostile_outputs": "evaluate",
-        "test_convert": "convert",
         "test_hostile_files": "load_results Study",
         "test_hostile_tables": "summarise",
         "test_hostile_cells": "run_cell",
