@@ -26,7 +26,9 @@ def analysed_sections(analyses: Analyses, out: Path, names: Names) -> list[page.
     missing = [f"{ANALYSES[name].title}: {why}." for name, why in analyses.missing.items()]
     if not folds and not missing:
         return []
-    left_out = [page.Fold("Analyses that need more than this file holds", [page.Text(text) for text in missing])]
+    left_out = [
+        page.Fold("Analyses that need more than this file holds", [page.Text(text) for text in missing])
+    ]
     return [page.Section("Analyses", [READ], content=[*folds, *left_out[: len(missing)]])]
 
 
