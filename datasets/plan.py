@@ -74,6 +74,8 @@ class StreamPlan:
         length = ["length", num_tokens] if num_tokens != family.training_length else []
         purposes = [(split, *length, f) for f in STEP_FIELDS] + [(split, f) for f in INDEX_FIELDS]
         keys = [[random_key(*member, *purpose) for purpose in purposes] for member in population.members]
+        if not isinstance(options, Mapping | None):
+            raise ValueError(f"options={options!r} is not valid; expected a dict of the data's options.")
         all_options = {**(options or {}), **({} if scale == 1.0 else {"scale": float(scale)})}
         _check_stream_options(data, family.name, all_options)
         steps = max(1, min(64, NUMBERS_PER_BLOCK // (batch_size * _numbers_per_example(data, num_tokens))))

@@ -98,6 +98,14 @@ def register_measure(
     return add
 
 
+def check_groups(groups: Iterable[str]) -> tuple[str, ...]:
+    """Return groups of measures as a tuple. Raise `ValueError` if there is none, or one is unknown."""
+    wanted = (groups,) if isinstance(groups, str) or not isinstance(groups, Iterable) else tuple(groups)
+    for group in wanted or ("",):
+        check_choice("groups", group, GROUPS)
+    return wanted
+
+
 def activation_measures(groups: Iterable[str] | None = None) -> tuple[Measure, ...]:
     """Return the measures that are computed from an activation matrix, in the registry's order.
 
@@ -113,9 +121,7 @@ def activation_measures(groups: Iterable[str] | None = None) -> tuple[Measure, .
         ['collapse_avg', 'collapse_worst', 'alignment']
     """
     own = MEASURES.outside if groups is None else []
-    wanted = (groups,) if isinstance(groups, str) else tuple(MAIN_GROUPS if groups is None else groups)
-    for group in wanted:
-        check_choice("group", group, GROUPS)
+    wanted = check_groups(MAIN_GROUPS if groups is None else groups)
     shown = (m for m in MEASURES.values() if m.group in wanted or m.name in own)
     return tuple(m for m in shown if m.function is not None)
 

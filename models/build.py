@@ -16,6 +16,7 @@ from modtf.models.base import ModularModel
 from modtf.models.own import MODELS, make_model
 from modtf.models.routers import ROUTERS
 from modtf.population import Population
+from modtf.protocol import MIXED
 from modtf.task import Task
 
 
@@ -70,6 +71,7 @@ def build(
         raise ValueError(f"router={router!r} is not valid; expected a dict with the router's options.")
     router, options = runs.options(router or {}, options)
     check_choice("architecture", architecture, ARCHITECTURES)
+    check_choice("dtype", dtype, (None, "float32", "float64", MIXED))
     width = check_integer("width", width, 1)
     least = FLOAT * len(population) * least_parameters(architecture, width)
     mend = "Choose a smaller width or fewer members."

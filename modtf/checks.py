@@ -56,6 +56,12 @@ def check_type(name: str, value: Any, expected: type) -> None:
         raise ValueError(f"{name}={value!r} is not valid; expected a modtf.{expected.__name__}.")
 
 
+def check_callable(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value` can be called."""
+    if not callable(value):
+        raise ValueError(f"{name}={value!r} is not valid; expected a function.")
+
+
 def check_path(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is a path; it need not exist."""
     try:

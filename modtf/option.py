@@ -1,5 +1,6 @@
 """The options that a family leaves to its tasks."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +50,8 @@ class Option:
         """Return the value. Raise `ValueError` unless it is allowed."""
         if self.choices is None and self.integer:
             whole = int(value) if isinstance(value, float) and value.is_integer() else value
-            return check_integer(self.name, whole, int(self.low), int(self.high))
+            low, high = (int(end) if math.isfinite(end) else None for end in (self.low, self.high))
+            return check_integer(self.name, whole, -(2**63) if low is None else low, high)
         if self.choices is None:
             return check_number(self.name, value, self.low, self.high)
         check_choice(self.name, value, self.choices)

@@ -35,6 +35,7 @@ from modtf.models.base import ModularModel
 from modtf.models.build import build_cell, trains_alone
 from modtf.models.own import MODELS, explained
 from modtf.population import Population
+from modtf.protocol import PLACES
 from modtf.results import schema
 from modtf.results.cells import read_config
 from modtf.results.manifest import MANIFEST, damage_of, write_manifest
@@ -90,7 +91,10 @@ def run_cell(
     """
     check_type("cell", cell, Cell)
     check_path("out", out)
+    check_choice("data", data, PLACES)
     check_strategy(strategy)
+    if not isinstance(callbacks, Sequence) or isinstance(callbacks, str):
+        raise ValueError(f"callbacks={callbacks!r} is not valid; expected a list of Keras callbacks.")
     for name, value in (("verbose", verbose), ("wait", wait)):
         check_choice(name, value, (True, False))
     if state is not None:

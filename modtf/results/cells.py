@@ -147,7 +147,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         task = config["cell"].get("task") if isinstance(config["cell"], dict) else None
         arch = task.get("arch") if isinstance(task, dict) else None
-        if arch is not None and arch not in FAMILIES:
+        if isinstance(arch, str) and arch not in FAMILIES:
             raise ValueError(
                 f"{path} is of the family {arch!r}, which is not registered (registered: "
                 f"{', '.join(FAMILIES)}). Load the plug-in that registers it by --plugin=FILE_OR_MODULE or "

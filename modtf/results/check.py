@@ -88,6 +88,9 @@ def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[A
     Raise `ValueError` if they cannot be read, or belong to another cell.
     """
     path, stored_arrays = folder / ACTIVATION, read_activations(folder)
+    for name, array in stored_arrays.items():
+        if array.dtype.kind not in "fiu":
+            raise _unread(path, f"{name} is of type {array.dtype}; expected numbers")
     names = {name: at_place(name, place.name) for name in (*MATRICES, TAIL)}
     if place.name and names["last"] not in stored_arrays:
         return {}

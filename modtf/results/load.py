@@ -172,6 +172,8 @@ def load_activations(directory: Source, place: str = "", **where: Any) -> list[A
         ValueError: if a file cannot be read, or `where` names an unknown column.
     """
     wanted = []
+    if not isinstance(place, str):
+        raise ValueError(f"place={place!r} is not valid; expected the name of a routed layer.")
     for cell in find_cells(directory):
         unknown = set(where) - set(cell.cell)
         if unknown:

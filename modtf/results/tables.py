@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from modtf.checks import check_callable
 from modtf.metrics import MEASURES
 from modtf.results.cells import CellFolder
 from modtf.results.check import ROUNDING, key_of, read_table
@@ -27,6 +28,7 @@ def read_tables(
     Raises:
         ValueError: as `read_table`.
     """
+    check_callable("progress", progress)
     together = _read_together(progress(cells), name)
     if together is not None and _are_right(cells, name, *together):
         return together

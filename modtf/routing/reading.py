@@ -12,7 +12,7 @@ from modtf.routing.formats.arrays import Arrays
 from modtf.routing.formats.joined import warn, whole_number
 from modtf.routing.measuring import Experts
 from modtf.routing.measuring.checks import BFLOAT16
-from modtf.routing.measuring.experts import MOST_EXPERTS
+from modtf.routing.measuring.experts import MOST_EXPERTS, check_shared
 
 ARRAYS = ("npz", "npy", "safetensors", "mapping")  # formats with user-defined axes, which may be swapped
 SHAPES = "expected [tokens, {last}] or [layers, tokens, {last}]"
@@ -91,7 +91,7 @@ def counted(arrays: Arrays, shared: Sequence[int]) -> Counted:
             "or the axes are not [documents, layers, experts]."
         )
     top_k = arrays.source.top_k if "top_k" not in arrays else one_integer("top_k", arrays["top_k"])
-    counts = np.delete(counts // max(common, 1), list(shared), axis=2)
+    counts = np.delete(counts // max(common, 1), check_shared(shared, counts.shape[2]), axis=2)
     if not totals.any() or (counts.max(axis=2) * (top_k or 1) > totals).any():
         raise ValueError(
             f"{arrays.source} counts an expert up to {counts.max()} times in {totals.max()} choices; "
@@ -127,11 +127,12 @@ def sent(
             "the array."
         )
     mass = arrays.optional("weights", weights)
+    size = one_integer("num_experts", number)
     choices = Sent(
         by_layer(arrays, experts, arrays.named(experts), "k"),
-        one_integer("num_experts", number),
+        size,
         None if mass is None else by_layer(arrays, weights or "weights", mass, "k"),
-        tuple(shared),
+        tuple(check_shared(shared, size)),
     )
     choices[:, :0]  # raises an error for other types and shapes
     layers, tokens, k = choices.experts.shape

@@ -89,6 +89,11 @@ class Routing:
         Raises:
             ValueError: if an array is missing or does not fit the others.
         """
+        optional = {"documents": documents, "label_names": label_names, "layer_names": layer_names}
+        optional |= {"experts": experts, "weights": weights}
+        for name, value in {"activations": activations, "labels": labels, **optional}.items():
+            if not isinstance(value, str) and (value is not None or name not in optional):
+                raise ValueError(f"{name}={value!r} is not valid; expected the name of an array.")
         arrays = Arrays(path, format, top_k)
         routed = reading.routed(arrays, activations, experts, weights, num_experts, shared)
         num_layers, num_tokens, _ = routed.shape

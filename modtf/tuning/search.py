@@ -148,7 +148,7 @@ def find_searches(out: str | Path) -> list[Search]:
     for path in sorted(Path(out, SEARCHES).glob(f"*/{DEFINITION}")):
         try:
             searches.append(Search.from_dict(json.loads(path.read_text(encoding="utf-8"))))
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{path} does not describe a search of this version ({error}). Remove its folder and tune "
                 "again."

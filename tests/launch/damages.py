@@ -22,9 +22,9 @@ CLOCK = ("seconds", "members_times_steps_per_second")
 WAYS = ("flipped", "cut off", "emptied", "removed", "swapped")
 
 
-def damage(chance: random.Random, path: Path, others: Sequence[Path]) -> str:
-    """Changes a file, or swaps it with another of its name; says how, and which."""
-    how, content = chance.choice(WAYS), bytearray(path.read_bytes())
+def damage(chance: random.Random, path: Path, others: Sequence[Path], how: str | None = None) -> str:
+    """Change a file, or swap it with another one of its name; return the way and the file's name."""
+    how, content = how or chance.choice(WAYS), bytearray(path.read_bytes())
     same = [other for other in others if other.name == path.name and other != path]
     if how == "swapped" and same:
         other = chance.choice(same)
@@ -71,17 +71,17 @@ def undisturbed(out: Path) -> dict[str, list[Any]]:
 
 
 def read(out: Path) -> dict[str, list[Any]]:
-    """Return what readers say about every cell, by the name of its folder."""
-    found: dict[str, list[Any]] = {}
+    """Return all numbers that are read of every cell, by the name of its folder."""
+    values: dict[str, list[Any]] = {}
     for load in (load_results, load_history):
         for name, frame in load(out).groupby("folder", observed=True):
-            found.setdefault(Path(str(name)).name, []).append(
+            values.setdefault(Path(str(name)).name, []).append(
                 frame.drop(columns="folder").to_csv(index=False)
             )
     for one in load_activations(out):
         cell = next(cell for cell in find_cells(out) if cell.is_finished and cell.cell == one.cell)
-        found[cell.path.name] += [one.last.tobytes(), one.best.tobytes(), one.history.tobytes()]
-    return found
+        values[cell.path.name] += [one.last.tobytes(), one.best.tobytes(), one.history.tobytes()]
+    return values
 
 
 def finished_trial(loop: Any, calm: Path, chance: random.Random) -> None:
@@ -96,9 +96,9 @@ def finished_trial(loop: Any, calm: Path, chance: random.Random) -> None:
     changed = [path for path in files if not path.exists() or path.read_bytes() != before[path]]
     hurt = {out / path.relative_to(out).parts[0] for path in changed}
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
-            found = read(out)
+            values = read(out)
         states = {folder: state_of(cell, out).name for folder, cell in owners.items()}
     except ValueError as error:  # refused, in words
         if not any(str(folder) in str(error) for folder in hurt):
@@ -107,11 +107,11 @@ def finished_trial(loop: Any, calm: Path, chance: random.Random) -> None:
         loop.problem("traceback", f"{how}: {type(error).__name__}: {error}")
     else:
         for name, was in whole.items():
-            if name in found and found[name] != was:
+            if name in values and values[name] != was:
                 loop.problem("wrong", f"{how}: {name} is read, and differs")
-            elif name not in found and not any(name in str(warning.message) for warning in said):
+            elif name not in values and not any(name in str(warning.message) for warning in noted):
                 loop.problem("lost", f"{how}: {name} is left out in silence")
-            if name not in found and states[out / name] not in ("damaged", "open"):
+            if name not in values and states[out / name] not in ("damaged", "open"):
                 loop.problem("lost", f"{how}: {name} is {states[out / name]}, and would not be run again")
     shutil.rmtree(out)
 
@@ -127,8 +127,10 @@ def unfinished_trial(loop: Any, chance: random.Random) -> None:
         shutil.copytree(other, out / "other")
     (folder,) = (path for path in out.iterdir() if path.name != "other")
     cell = Cell.from_dict(json.loads((folder / "config.json").read_text()))
-    here = [*sorted(folder.glob("checkpoint*.npz")), *out.glob(f"other/{folder.name}/checkpoint*.npz")]
-    checkpoints = [dict(np.load(path)) for path in here]  # the other may be this cell, killed at another step
+    written = [*sorted(folder.glob("checkpoint*.npz")), *out.glob(f"other/{folder.name}/checkpoint*.npz")]
+    checkpoints = [
+        dict(np.load(path)) for path in written
+    ]  # the other may be this cell, killed at another step
     identity = str(checkpoints[0]["identity"])
     files = sorted(path for path in folder.iterdir() if path.is_file())
     others = [path for path in out.glob("other/*/*") if path.is_file()]  # not what was being written

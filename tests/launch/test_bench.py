@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from absl import flags
 from flag_values import given as given_to
 from processes import command
 
@@ -54,38 +53,6 @@ def test_the_table_of_a_device() -> None:
     assert {cell["kernels"] for cell in combinations(DEVICE_TABLE, "cpu", {})[:40]} == {"cpu"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ("--arch=cnn", "--arch='cnn'"),
-        ("--arch=", "--arch is empty"),
-        ("--rules=1", "at least 2"),
-        ("--rules=two", "integers separated by commas"),
-        ("--width=2", "too small for 32 modules"),
-        ("--variant=gt", "--variant='gt'"),
-        ("--members=0", "--members=0"),
-        ("--members=1,2", "Give --device to measure several"),
-        ("--repeats=0", "--repeats=0"),
-        ("--seconds=0", "--seconds=0"),
-        ("--search=v2", "no meaning for arch='mlp'"),
-        ("--set=router.heat=2", "--set router.heat is not known"),
-        ("--set=training.steps=2", "--set training.steps is not known. The options of a benchmark"),
-        ("--evaluation --backend=jax", "--evaluation needs TensorFlow"),
-        ("--dry_run", "--dry_run needs --device"),
-        ("--device=cpu --precision=half", "--precision='half'"),
-        ("--device=cpu --data=auto", "--data='auto'"),
-        ("--device=cpu --kernels=gpu", "--kernels='gpu'"),
-        ("--device=cpu --members=1,x", "integers separated by commas"),
-        ("--device=cpu --minutes=0", "--minutes=0"),
-        ("--device=cpu --all", "applies to CPU time only"),
-        ("--device=cpu --set=training.steps=2", "--set training.steps is not known"),
-    ],
-)
-def test_bad_input_is_refused_before_anything_runs(arguments: str, expected: str) -> None:
-    with pytest.raises((ValueError, flags.Error), match=expected):
-        requests_of_flags(given(*arguments.split()))
-
-
 def test_a_dry_run_measures_nothing(monkeypatch, capsys) -> None:
     monkeypatch.setattr(bench, "measure_requests", None)
     bench.main(given("--device=gpu", "--backend=jax", "--dry_run"))
@@ -93,13 +60,6 @@ def test_a_dry_run_measures_nothing(monkeypatch, capsys) -> None:
     assert len(lines) == 84
     assert first.startswith("84 cells, 0 of them measured before; the rest may take some 28.0 minutes.")
     assert "mlp_r8_e32_modular_p25_float32_device_accelerator_jax" in lines[0]
-
-
-def test_bad_input_is_one_line_and_status_1(tmp_path: Path) -> None:
-    for arguments in (["mlp"], [f"--json={tmp_path}"]):
-        done = run(*arguments)
-        assert done.returncode == 1
-        assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.slow

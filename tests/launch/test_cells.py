@@ -10,7 +10,6 @@ from modtf.families.mlp import MLP
 from modtf.launch import run, sweep
 from modtf.launch.cells import cells_of_flags, choose_cells
 from modtf.launch.cli import help_of
-from modtf.launch.set_options import ALL
 from modtf.models.routers import ROUTERS, register_router
 from modtf.models.routers.base import Router
 from modtf.protocol import Protocol
@@ -164,59 +163,12 @@ def test_evaluations_shrink_with_the_steps_but_for_the_papers(steps):
     assert cells(steps, "--preset=paper")["modular"].protocol.evaluation == published
 
 
-UNKNOWN = {
-    "temperature=2": rf"expected NAMESPACE.NAME=VALUE with a namespace of {', '.join(ALL)}",
-    "routers.temperature=2": "expected NAMESPACE.NAME=VALUE",
-    "router.=2": "expected NAMESPACE.NAME=VALUE",
-    "task.num_rules=4": r"task\.num_rules is not known. The options of the families: form, .* search, .*",
-    "task.search=v2": "search='v2' has no meaning for arch='mlp', whose options are: form, zipf",
-    "router.heat=2": r"router\.heat is not known. The options of monolithic and modular and .*: modules",
-    "model.cell=lstm": r"--set model\.cell is not known. The options of the architecture 'mlp': none",
-    "training.speed=2": r"--set training\.speed is not known. The options of training: steps, learning",
-    "training.steps=many": "steps='many' is not valid; expected an integer of at least 1",
-    "training.clipnorm=-1": r"clipnorm=-1\.0 is not valid; expected a number",
-    "evaluation.conditions=len30": "condition='len30' is not known; expected one of iid, scale2",
-}
-
-
-@pytest.mark.parametrize("argument", UNKNOWN)
-@pytest.mark.parametrize("command", [run, sweep])
-def test_settings_without_meaning(argument, command):
-    with pytest.raises(ValueError, match=UNKNOWN[argument]):
-        cells_of_flags(given(command, "--arch=mlp", "--set", argument))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "Give --study=NAME or --arch"),
-        (["--arch=cnn"], "--arch='cnn' is not known; expected one of mlp, mha, rnn"),
-        (["--arch=mlp", "--rules=two"], "--rules=two: expected integers"),
-        (["--arch=mlp", "--variant="], "--variant is empty; expected one or more of monolithic"),
-        (["--arch=mlp", "--setting=ranking"], "setting='ranking' is not known"),
-        (["--arch=mlp", "--tasks=0"], "tasks=0 is not valid"),
-        (["--arch=mlp", "--model=mine"], "--model='mine' is not known; registered: none"),
-    ],
-)
-def test_lists_without_meaning(arguments, words):
-    with pytest.raises(ValueError, match=words):
-        swept(*arguments)
-
-
 def test_flags_choose_among_the_cells_of_a_study():
     study = load_study("paper").cells
     arguments = ("--study=paper", "--arch=mha", "--rules=2,8", "--width=64")
     chosen = choose_cells(study, given(sweep, *arguments))
     assert len(chosen) == 2 * 2 * 2 * 4
     assert {cell.task.num_rules for cell in chosen} == {2, 8}
-    for argument, words in {
-        "--steps=5": "--steps cannot be given with --study",
-        "--set=training.steps=5": "--set cannot be given with --study",
-        "--search=v2": "--search cannot be given with --study",
-        "--rules=3": "--rules=3 is not known; expected one of 2, 4, 8, 16, 32",
-    }.items():
-        with pytest.raises(ValueError, match=words):
-            choose_cells(study, given(sweep, "--study=paper", argument))
 
 
 def test_help_shows_the_options_of_tasks_under_their_families():

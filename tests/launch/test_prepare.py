@@ -6,7 +6,7 @@ import processes
 import pytest
 import tensorflow_datasets as tfds
 
-from modtf.launch.prepare import choose_configs, command
+from modtf.launch.prepare import choose_configs
 
 DATA = "ünï çødé data"
 
@@ -18,23 +18,6 @@ def test_names_and_patterns() -> None:
     for patterns in ([], ["cnn_*"], ["mlp_regression_r2_task0", "mlp"]):
         with pytest.raises(ValueError, match=r"configs|configuration"):
             choose_configs(patterns)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ((), "--configs"),
-        (("--configs=mlp_regression_r1_task0",), "at least 2 rules"),
-        (("mlp_*",), "the argument 'mlp_*' is unexpected"),
-        (("--configs=mlp_*", "--file_format=csv"), "expected one of tfrecord, array_record"),
-    ],
-)
-def test_bad_input_is_one_line_and_status_1(call, arguments, expected, tmp_path: Path) -> None:
-    status, _, error = call(command, "prepare.py", *arguments, f"--data_dir={tmp_path / 'data'}")
-    assert status == 1
-    assert expected in error
-    assert len(error.splitlines()) <= 2  # absl adds a hint to what it finds itself
-    assert not list(tmp_path.iterdir())
 
 
 def test_it_prepares(tmp_path: Path) -> None:

@@ -56,19 +56,3 @@ def test_an_archive_alone_and_what_is_drawn_from_it(study_folder, tmp_path, caps
     assert said[0] == said[1].partition("\n")[2]
     tables = [(tmp_path / out / "tables" / "summary.csv").read_bytes() for out in ("one", "two")]
     assert tables[0] == tables[1]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--results=,", "--out=out"], "Give --results=DIR"),
-        (["--results=absent"], "--out=DIR"),
-        (["--results=absent", "--out=out"], "folder 'absent' does not exist"),
-        (["--results=absent", "--out=out", "--figures=pie_in_the_sky"], "ranking_pies"),
-    ],
-)
-def test_bad_flags_are_refused_before_anything_is_read(arguments, words, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises((ValueError, OSError), match=words):
-        report.main(given(report, *arguments))
-    assert not list(tmp_path.iterdir())

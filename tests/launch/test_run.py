@@ -107,59 +107,8 @@ def test_another_configuration_is_refused(finished):
     assert (result.returncode, result.stderr) == (1, f"run.py: error: {words}\n")
 
 
-BAD = {
-    "--arch=cnn": "--arch='cnn' is not known; expected one of mlp, mha, rnn, ",
-    "--variant=modulr": "Did you mean 'modular'?",
-    "--results=runs": "--results: this flag does not exist; did you mean --out?",
-    "--variant=modular,gt": "--variant='gt' is not known; expected one of monolithic, modular, ",
-    "--rules=1": "--rules=1 is not valid; expected an integer of at least 2",
-    "--rules=eight": "--rules=eight: expected an integer.",
-    "--width=1 --rules=8": "width=1 is too small for 8 modules",
-    "--arch=rnn --width=1 --rules=32": "width=1 is too small for 32 modules",
-    "--seeds=0": "--seeds=0",
-    "--learning_rate=-1": "--learning_rate=-1.0 is not valid; expected a number between 0 and 1",
-    "--learning_rate=nan": "--learning_rate=nan",
-    "--arch=rnn --target=state --setting=classification": "target='state' needs setting='regression'",
-    "--batch_size=1000000000": "cannot fit: it needs at least 208.0 GB of memory (the largest batch",
-    "--tasks=1000000 --seeds=1000000": "seeds=1000000 cannot fit: it needs at least 200,000.0 GB",
-    "--arch=vqa_mnist --variant=all_mixed_all": "needs question='comparison', received",
-    "--checkpoint=first": "--checkpoint='first' is not known; expected one of tail, last, best",
-    "--plugin=file": "The plug-in 'file' failed: ModuleNotFoundError: No module named 'file'",
-    "--out=file/below": "--out=file/below cannot be written",
-}
-
-
-@pytest.mark.parametrize("arguments", BAD)
-def test_bad_input_is_one_clear_line_at_once(arguments, call, monkeypatch, tmp_path):
-    """Before TensorFlow, which takes seconds to import, and before anything is written."""
-    (tmp_path / "file").write_text("")
-    monkeypatch.chdir(tmp_path)
-    for library in ("tensorflow", "keras"):
-        monkeypatch.setitem(sys.modules, library, None)  # an import fails
-    status, out, error = call(command, "run.py", *arguments.split())
-    assert (status, out) == (1, "")
-    (line,) = error.splitlines()
-    assert BAD[arguments] in line
-    assert os.listdir(tmp_path) == ["file"], "something was written"
-
-
-@pytest.mark.parametrize(
-    ("variant", "library", "words"),
-    [
-        ("gt_modular", "sub_bogus_all", "library='sub_bogus_all' is not valid; expected"),
-        ("modular_op", "all_all_all", "has a router, but library='all_all_all' has no routed layer"),
-    ],
-)
-def test_what_only_a_model_knows_is_said_before_anything_is_written(variant, library, words, call, tmp_path):
-    arguments = ["--arch=vqa_mnist", f"--variant={variant}", f"--set=model.library={library}"]
-    status, _, error = call(command, "run.py", *arguments, f"--out={tmp_path}")
-    assert status == 1
-    assert words in error
-    assert not os.listdir(tmp_path)
-
-
-def test_help_has_examples_and_first_the_flags_that_people_use_first():
-    shown = run("--help").stdout
+def test_help_has_examples_and_first_the_flags_that_people_use_first(call):
+    _, shown, _ = call(command, "run.py", "--help")
     assert "    python launch/run.py --arch=mha --search=v2" in shown
     flags = [line.split("=")[0].strip() for line in shown.splitlines() if line.startswith("  --")]
     assert flags[:9] == [

@@ -13,28 +13,6 @@ from modtf.launch import scorecard
 PLUGIN = processes.ROOT / "examples" / "plugin" / "my_plugin.py"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "Give --variant=NAME"),
-        (["--variant=mine"], "--variant='mine' is not known"),
-        (
-            ["--variant=top_k", "--set=training.steps=9"],
-            "--set training.steps: modtf-1 fixes this option for all routers",
-        ),
-        (["--variant=top_k", "--set=router.kk=2"], "--set router.kk is not known. The options of 'top_k'"),
-        (["--variant=top_k", "--compare=theirs.json"], r"theirs.json is not a scorecard \(FileNotFound"),
-        (["--variant=top_k", "--compare=a/b.json,c/b.json"], "two cards have the same name"),
-        (["--variant=top_k", "--set=router.k=9", "--smoke"], "k=9 is not valid; expected at most 8"),
-    ],
-)
-def test_what_is_refused_before_training(arguments, words, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=words):
-        scorecard.main(given(scorecard, *arguments))
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_options_go_to_your_router():
     values = given(scorecard, "--variant=top_k", "--set=router.k=2", "--set=router.modules=4")
     cells = scorecard.own_cells(scorecard.FULL, "top_k", scorecard.settings_given(values))

@@ -16,20 +16,14 @@ from modtf.launch.sweep import command
 run = partial(processes.command, "sweep")
 
 
-def test_errors_are_one_line(call, tmp_path):
+def test_a_study_that_cannot_run_is_refused(call, tmp_path):
     study = tmp_path / "narrow_study.py"
     cells = "grid(arch='mlp', num_rules=32, width=2).cells()"
     study.write_text(f"from modtf.studies import grid\nCELLS = {cells}\n")
-    for arguments, words in [
-        ([f"--study={study}"], "1 of 1 cell cannot run"),
-        (["--study=testing", "--shard=3/3"], "--shard=3/3 is not valid; expected i/n"),
-        (["--arch=vqa_mnist", "--variant=all_mixed_all"], "needs question='comparison', received"),
-        (["--study=testing", "--workers=0"], "workers=0 is not valid"),
-    ]:
-        status, _, error = call(command, "sweep.py", *arguments, f"--out={tmp_path / 'out'}")
-        assert status == 1
-        assert error.startswith("sweep.py: error: ")
-        assert words in error
+    status, _, error = call(command, "sweep.py", f"--study={study}", f"--out={tmp_path / 'out'}")
+    assert status == 1
+    assert error.startswith("sweep.py: error: ")
+    assert "1 of 1 cell cannot run" in error
     assert not (tmp_path / "out").exists()
 
 

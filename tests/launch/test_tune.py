@@ -30,30 +30,6 @@ CELLS = grid(num_rules=4, width=8, variant="top_k", members=((7, 0),), **{"route
 '''
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--points=1"], "--points=1 is not valid; expected an integer of at least 2"),
-        (["--trials=0"], "--trials=0 is not valid"),
-        (["--space=learning_rate=2:1"], "expected a first number below the second"),
-        (["--space=learning_rate=1e-4,1e-3", "--learning_rate=0.1"], "--space learning_rate and a fixed"),
-        (["--learning_rate=0.1", "--variant=modular"], "'modular' has nothing to tune"),
-        (["--space=router.k=1,2", "--variant=modular"], "--space router.k is not known"),
-        (
-            ["--oracle=bayesian", "--shard=0/2"],
-            "--shard applies to grid and random only, because bayesian runs one trial at",
-        ),
-        (["--workers=0"], "workers=0 is not valid"),
-        (["--space=router.k=1,9", "--variant=top_k", "--rules=2"], "k=9 is not valid; expected at most 2"),
-    ],
-)
-def test_what_is_refused_before_anything_is_written(arguments, words, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=words):
-        tune.main(given(tune, *arguments))
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.fixture
 def tuned(tmp_path, monkeypatch, capsys):
     """tuned(*arguments): the folder of a tuning whose trials cost nothing, and what the command printed."""

@@ -65,7 +65,7 @@ def test_every_measure_rejects_wrong_rule_probs(measure, num_modules):
 def test_groups():
     groups = [measure.group for measure in MEASURES.values()]
     assert groups == sorted(groups, key=GROUPS.index)
-    with pytest.raises(ValueError, match="group='speed' is not known; expected one of performance"):
+    with pytest.raises(ValueError, match="groups='speed' is not known; expected one of performance"):
         activation_measures(["collapse", "speed"])
 
 

@@ -70,11 +70,6 @@ def test_a_shorter_training_is_evaluated_on_less():
     assert quick.shortened(20_000).evaluation == quick.protocol.evaluation
 
 
-def test_the_names_of_presets():
-    with pytest.raises(ValueError, match="preset='slow' is not known; expected one of quick, paper, smoke"):
-        preset("slow", Task())
-
-
 @pytest.mark.parametrize(
     ("arch", "steps", "clipnorm"), [("mlp", 100_000, None), ("mha", 500_000, None), ("rnn", 500_000, 1.0)]
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modtf.analysis.claims.evidence import Evidence
+from modtf.checks import check_names
 from modtf.registry import Registry, origin
 
 Find = Callable[[Any], Iterable[Evidence]]
@@ -105,8 +106,8 @@ def register_claim(
     """
     CLAIMS.check_name(name)
     only: dict[str, Any] = {
-        "variants": variants and tuple(variants),
-        "families": families and tuple(families),
+        "variants": variants and check_names("variants", variants),
+        "families": families and check_names("families", families),
         "router": router,
     }
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from modtf.checks import check_names
 from modtf.families import is_one_of
 from modtf.registry import Registry
 
@@ -67,6 +68,7 @@ def register_figure(name: str, families: Sequence[str] | None = None) -> Callabl
         ValueError: if the name is taken, or the function does not take two arguments.
     """
     FIGURES.check_name(name)
+    wanted = check_names("families", families or ())
 
     def add(draw: Draw) -> Draw:
         check_figure(name, draw)
@@ -75,9 +77,9 @@ def register_figure(name: str, families: Sequence[str] | None = None) -> Callabl
         def of_families(study: Any, choice: "Choice") -> "Pictures":
             from modtf.analysis.figures.base import NotMeant
 
-            meant = [name for name in study.results["arch"].unique() if is_one_of(name, families or ())]
+            meant = [name for name in study.results["arch"].unique() if is_one_of(name, wanted)]
             if not meant:
-                raise NotMeant(f"it applies to {', '.join(families or ())} only")
+                raise NotMeant(f"it is one of {', '.join(wanted)}")
             return draw(study.of_families(meant), choice)
 
         FIGURES.register(name)(draw if families is None else of_families)

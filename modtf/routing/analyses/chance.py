@@ -40,8 +40,7 @@ def rows_of(
         band: returns the mean and 95% interval of the values by chance.
         bounds: the smallest and the largest possible value, at which intervals end.
     """
-    keys = list(value)
-    if not keys:
+    if not (keys := list(value)):
         return []
     whole = np.array([value[key] for key in keys], float)
     left_out = np.array([[one[key] for key in keys] for one in without]).reshape(len(without), len(keys))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.figures.base import Picture
-from modtf.checks import check_attributes, check_integer, check_number
+from modtf.checks import check_attributes, check_integer, check_names, check_number
 from modtf.registry import Registry
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.measuring.summarise import MOST_PERMUTATIONS, Progress
@@ -152,7 +152,7 @@ def chosen_analyses(names: Iterable[str] | str | None) -> list[str]:
         return list(ANALYSES)
     if names == "none":
         return []
-    some = [names] if isinstance(names, str) else list(names)
+    some = (names,) if isinstance(names, str) else check_names("analyses", names)
     for name in some:
         ANALYSES[name]  # raises an error for an unknown name
     return list(dict.fromkeys(some))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from modtf.checks import check_callable
 from modtf.routing.analyses.reading import read_choices
 from modtf.routing.analyses.registry import ANALYSES, FEWEST, Analysed, Options, chosen_analyses
 from modtf.routing.measuring.summarise import Progress
@@ -62,6 +63,7 @@ def analyse_routing(
         >>> list(found.table["measure"].unique())[:2]
         ['utilisation', 'dead_experts']
     """
+    check_callable("progress", progress)
     other = None if against is None else _as_routing(against)
     return run_analyses(
         _as_routing(routing), chosen_analyses(analyses), lambda some, desc: progress(some), against=other,

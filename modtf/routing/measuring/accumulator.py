@@ -6,8 +6,9 @@ from copy import deepcopy
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.checks import check_integer, check_number
+from modtf.checks import check_callable, check_integer, check_number
 from modtf.metrics.measure import GROUPS
+from modtf.metrics.registry import check_groups
 from modtf.routing.measuring.checks import Ints, Numbers, as_counts, check_labels_fit, layer_sizes, mismatch
 from modtf.routing.measuring.choices import Layer, layers_of
 from modtf.routing.measuring.describe import assumed, how_measured
@@ -27,6 +28,7 @@ from modtf.routing.measuring.units import Last, Units
 from modtf.routing.measuring.watch import Watch, left_out
 
 NUM_GROUPS = 32
+MOST_GROUPS = 2**16
 SLICE = 2**14  # tokens processed at a time: with 64 modules their gates take 8 MiB
 MOST_UNITS = 2**12  # limit on the documents, and on the runs, that are kept: sums of more are normal
 KEPT = 2**24  # limit on the numbers kept for all layers, modules and documents (or runs): 128 MiB per view
@@ -55,7 +57,7 @@ class ActivationAccumulator:
     def __init__(self, *, from_logits: bool = False, top_k: int | None = None, num_groups: int = NUM_GROUPS):
         self.from_logits = from_logits
         self.top_k = None if top_k is None else check_integer("top_k", top_k, 1)
-        self.num_groups = check_integer("num_groups", num_groups, 2)
+        self.num_groups = check_integer("num_groups", num_groups, 2, MOST_GROUPS)
         self.are_chosen = self.are_counts = False  # whether the chunks are experts or counts, not gates
         self.groups: list[np.ndarray] = []  # sums of activations, one [2, groups, R, M] per layer
         self.documents: list[Documents] = []
@@ -235,9 +237,10 @@ class ActivationAccumulator:
         """
         if not self.num_documents:
             raise ValueError("There are no tokens; expected at least one.")
+        check_callable("progress", progress)
         options = Options(
             label_probs=label_probs,
-            groups=(groups,) if isinstance(groups, str) else tuple(groups),
+            groups=check_groups(groups),
             permutations=check_permutations("permutations", permutations, self.groups[0].shape[2:]),
             confidence=check_number("confidence", confidence, 0.5, 0.9999),
             seed=check_integer("seed", seed, 0),

@@ -5,6 +5,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from modtf.checks import check_callable
 from modtf.metrics.activation_matrix import check_activation_matrix
 from modtf.metrics.measure import GROUPS
 from modtf.routing.measuring.accumulator import NUM_GROUPS, ActivationAccumulator
@@ -120,10 +121,9 @@ def measure_activations(
         )
     if experts is not None:
         activations = Experts(experts, num_experts, weights, shared)
-    elif weights is not None or num_experts is not None or len(shared):
-        raise ValueError(
-            "weights, num_experts and shared apply to experts only. Give experts, or leave them out."
-        )
+    elif weights is not None or num_experts is not None or not isinstance(shared, Sequence) or len(shared):
+        raise ValueError("weights, num_experts and shared belong to experts; give these, too.")
+    check_callable("progress", progress)
     describes_tokens = documents is not None or spans is not None or from_logits
     if activation_matrix is not None:
         if describes_tokens or labels is not None or top_k is not None:

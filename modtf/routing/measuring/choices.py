@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.checks import check_integer
+from modtf.checks import check_callable, check_integer
 from modtf.routing.measuring.checks import Ints, Numbers, as_layers
 from modtf.routing.measuring.experts import ChosenExperts, Experts
 from modtf.routing.measuring.gates import Gates
@@ -34,14 +34,15 @@ def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequenc
     return [Gates(values, from_logits, top_k) for values in layers]
 
 
-def check_compared(name: str, value: Any, seed: int) -> None:
-    """Raise `ValueError` unless `value` maps two or more names, and the seed is valid."""
+def check_compared(name: str, value: Any, seed: int, progress: Any) -> None:
+    """Raise `ValueError` unless `value` maps two or more names, and seed and progress are valid."""
     if not isinstance(value, Mapping) or len(value) < 2:
         received = ", ".join(map(str, value)) if isinstance(value, Mapping) else type(value).__name__
         raise ValueError(
             f"{name} is {received or 'empty'}; expected a dict of at least two by name, to compare."
         )
     check_integer("seed", seed, 0)
+    check_callable("progress", progress)
 
 
 def whole_documents(documents: ArrayLike | None, num_tokens: int, seed: int) -> tuple[Ints, Ints]:

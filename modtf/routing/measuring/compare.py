@@ -106,7 +106,7 @@ def compare_activations(
         >>> round(found.differences["hard"]["adjusted_mutual_information"].value, 1)
         1.0
     """
-    check_compared("runs", runs, seed)
+    check_compared("runs", runs, seed, progress)
     made = []
     for name, activations in runs.items():
         sums = ActivationAccumulator(from_logits=from_logits, top_k=top_k)

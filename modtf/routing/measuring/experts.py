@@ -55,8 +55,7 @@ class Experts:
         number = check_integer("num_experts", num_experts, 1, MOST_EXPERTS)
         ids = _check_ids(experts, number)
         mass = None if weights is None else _check_weights(weights, ids, number)
-        if wrong_shared := [one for one in shared if one not in range(number)]:
-            raise ValueError(f"shared holds {wrong_shared[0]}; expected experts below num_experts={number}.")
+        shared = check_shared(shared, number)
         self.top_k = ids.shape[-1] - len(set(shared))
         if self.top_k < 1:
             raise ValueError(
@@ -141,6 +140,14 @@ class ChosenExperts:
         taken = np.where(sent, modules, 0)
         mass, hard = shares(mass), shares(hard)
         return Tokens(mass, taken, self.num_modules), Tokens(hard, taken, self.num_modules)
+
+
+def check_shared(shared: ArrayLike, num_experts: int) -> list[int]:
+    """Return the numbers of shared experts as a list. Raise `ValueError` unless they are experts."""
+    listed = _array("shared", shared, "iu").ravel().tolist()
+    if wrong := [one for one in listed if one not in range(num_experts)]:
+        raise ValueError(f"shared holds {wrong[0]}; expected experts below num_experts={num_experts}.")
+    return listed
 
 
 def _array(name: str, values: ArrayLike, kinds: str) -> NDArray[Any]:

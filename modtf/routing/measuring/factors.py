@@ -85,7 +85,7 @@ def measure_factors(
 
     Source of the correction: see `modtf.routing.measuring.estimates.estimates`.
     """
-    check_compared("factors", factors, seed)
+    check_compared("factors", factors, seed, progress)
     if experts is not None:
         activations = Experts(experts, num_experts, weights)
     layers = layers_of(activations, from_logits, top_k)

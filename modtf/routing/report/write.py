@@ -16,6 +16,7 @@ from modtf.analysis.figures.matrices import COLOURS
 from modtf.analysis.report import page
 from modtf.analysis.report.glossary import measures_section
 from modtf.analysis.text import plural
+from modtf.checks import check_path
 from modtf.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS
 from modtf.routing.analyses import Analysed
@@ -87,8 +88,16 @@ def write_routing_report(
         >>> write_routing_report(modtf.measure_activations(gates, labels), "report")  # doctest: +SKIP
         PosixPath('report/measures.html')
     """
+    for name, values, kind in (("layers", layers, LayerMeasures), ("more", more, page.Section)):
+        if not isinstance(values, Sequence) or not all(isinstance(one, kind) for one in values):
+            raise ValueError(f"{name}={values!r} is not valid; expected a list of {kind.__name__}.")
     if not layers:
-        raise ValueError("layers is empty; expected the layers that modtf.measure_activations returns.")
+        raise ValueError("layers is empty; expected what modtf.measure_activations returns.")
+    check_path("out", out)
+    if not isinstance(names, Names | None):
+        raise ValueError(f"names={names!r} is not valid; expected a modtf.routing.Names.")
+    if not isinstance(analysed, Mapping | None):
+        raise ValueError(f"analysed={analysed!r} is not valid; expected a dict of analyses by name.")
     names, out = tables.names_of(layers, names), Path(out)
     frames = {
         "measures.csv": pd.DataFrame([row for layer in layers for row in layer.to_rows()]),

@@ -83,13 +83,6 @@ def test_rows_of_two_devices_do_not_mix() -> None:
         measure_requests(REQUESTS[1:], rows, COMMON, 1e3, Card())
 
 
-@pytest.mark.parametrize("text", ["{", "{}", "[1]", '[{"step_ms": 1}]'])
-def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "x.json").write_text(text)
-    with pytest.raises(ValueError, match="is not a file of benchmark rows"):
-        Rows(tmp_path / "x.json")
-
-
 def test_a_process_that_dies_or_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def instead(program: str) -> None:
         monkeypatch.setattr(dispatch, "COMMAND", [sys.executable, "-c", program])

@@ -81,12 +81,3 @@ def printing(cell, out, report):
     """Print the allowed number of threads, bypassing Python's stdout."""
     os.write(1, f"{os.environ['TF_NUM_INTRAOP_THREADS']} threads\n".encode())
     return steps(cell, out, report)
-
-
-def large(cell, out, report):
-    """Writes some pages at every step."""
-
-    def write(step):
-        Path(out, cell.folder, f"part{step % 5}").write_bytes(bytes(8192))
-
-    return steps(cell, out, report, at=write)

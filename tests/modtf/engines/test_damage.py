@@ -1,13 +1,15 @@
 """Finished cells with changed, cut, removed or swapped files: no wrong number is read; all damage is named.
 
-`MODTF_FUZZ=1000` tries a thousand damages in place of five of every kind of file.
+Single files are in `tests/modtf/test_damage.py`.
 """
 
 import random
 import shutil
+from pathlib import Path
 
 import pytest
-from hostile import EXAMPLES
+from damages import damage, read
+from fuzzing import EXAMPLES
 from simulated_results import simulate
 
 import modtf
@@ -16,7 +18,7 @@ from modtf.cell import Cell
 from modtf.engines.cell import run_cell
 from modtf.engines.state import state_of, write_config
 from modtf.engines.work import Work, work_on
-from modtf.results import find_cells, load_activations, load_history, load_results
+from modtf.results import find_cells, load_results
 from modtf.results.archive import write_archive
 from modtf.results.cells import read_config
 from modtf.results.manifest import MANIFEST, READ, write_manifest
@@ -38,64 +40,29 @@ def finished(tmp_path_factory):
     return out
 
 
-def numbers(out):
-    """Return all numbers that are read from every cell."""
-    found = {
-        str(name): [frame.to_csv(index=False)]
-        for name, frame in load_results(out).groupby("folder", observed=True)
-    }
-    for name, frame in load_history(out).groupby("folder", observed=True):
-        found[str(name)].append(frame.to_csv(index=False))
-    for one in load_activations(out):
-        key = next(str(cell.path) for cell in find_cells(out) if cell.is_finished and cell.cell == one.cell)
-        found[key] += [one.last.tobytes(), one.best.tobytes(), one.history.tobytes()]
-    return found
-
-
-def damage(chance, path, other):
-    """Change a file, or swap it with another cell's; return a description."""
-    how, content = chance.choice(["flipped", "cut off", "emptied", "removed", "swapped"]), path.read_bytes()
-    if how == "swapped":
-        path.write_bytes(other.read_bytes())
-        other.write_bytes(content)
-    elif how == "removed":
-        path.unlink()
-    elif how == "flipped":
-        changed = bytearray(content)
-        for _ in range(chance.choice([1, 1, 1, 5])):
-            changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
-        path.write_bytes(changed)
-    else:
-        path.write_bytes(content[: chance.randrange(len(content)) if how == "cut off" else 0])
-    return how
-
-
-@pytest.mark.filterwarnings("ignore:.* is damaged and left out")
+@pytest.mark.filterwarnings("ignore:.* is damaged, and left out")
 @pytest.mark.parametrize("name", FILES)
 def test_no_damage_is_wrong_silently(finished, tmp_path, name):
     out, chance = tmp_path / "out", random.Random(name)
     shutil.copytree(finished, out)
-    cells = {str(cell.path): cell.definition for cell in find_cells(out)}
-    whole = numbers(out)
+    cells = {cell.path.name: cell.definition for cell in find_cells(out)}
+    whole, files = read(out), sorted(out.glob(f"*/{name}"))
     assert len(whole) == 4
-    for number in range(EXAMPLES):
-        one, other = (out / part for part in chance.sample(sorted(path.name for path in out.iterdir()), 2))
-        was = {path: path.read_bytes() for path in (one / name, other / name)}
-        how = damage(chance, one / name, other / name)
-        hurt = [path.parent if name in READ else out / path.relative_to(out).parts[0] for path in was]
-        hurt = [folder for folder, path in zip(hurt, was, strict=True)
-                if not path.exists() or path.read_bytes() != was[path]]  # fmt: skip
-        found = numbers(out)
-        assert {key: found[key] for key in found} == {key: whole[key] for key in found}, (number, how)
-        left = {str(folder) for folder in hurt} - set(found)
-        assert set(whole) - set(found) == left
-        named = find_missing(out).query("status == 'damaged'")["detail"].tolist()
-        assert sorted(text.partition(": ")[0] for text in named) == sorted(left)
+    for number in range(2 * EXAMPLES):
+        before = {path: path.read_bytes() for path in files}
+        how = damage(chance, chance.choice(files), files)
+        changed = [path for path in files if not path.exists() or path.read_bytes() != before[path]]
+        hurt = {path.relative_to(out).parts[0] for path in changed}
+        result = read(out)
+        assert result == {key: whole[key] for key in result}, (number, how)
+        left_out = set(whole) - set(result)
+        assert left_out <= hurt
+        named = find_missing(out).query("status == 'damaged'")["detail"]
+        assert {Path(text.partition(": ")[0]).name for text in named} == left_out
+        assert left_out <= {key for key, cell in cells.items() if state_of(cell, out).name == "damaged"}
         if name in (*READ, MANIFEST):
-            assert left == set(map(str, hurt)), (number, how)
-        for folder in left:
-            assert state_of(cells[folder], out).name == "damaged"
-        for path, content in was.items():
+            assert left_out == hurt, (number, how)
+        for path, content in before.items():
             path.write_bytes(content)
 
 

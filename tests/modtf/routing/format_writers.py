@@ -5,6 +5,7 @@ import io
 import json
 import struct
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,40 @@ LAST = 7  # the last token of each document, which engines do not route
 COUNTS = np.stack(
     [[np.bincount(layer[d == DOCUMENTS].ravel(), minlength=EXPERTS) for layer in CHOSEN] for d in range(3)]
 )
+
+
+ARRAYS: dict[str, Any] = {
+    "experts": CHOSEN,
+    "weights": WEIGHTS.astype(np.float32),
+    "tokens": TOKENS,
+    "documents": DOCUMENTS,
+}
+
+
+def npz(folder):
+    np.savez(folder / "x.npz", **ARRAYS)
+    return folder / "x.npz"
+
+
+def safetensors(folder):
+    """The length of a header, the header, the numbers."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    data = b""
+    for name, array in ARRAYS.items():
+        begin, data = len(data), data + array.tobytes()
+        kind = {"int64": "I64", "float32": "F32"}[array.dtype.name]
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [begin, len(data)]}
+    text = json.dumps(header).encode()
+    (folder / "x.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return folder / "x.safetensors"
+
+
+def parquet_lists(folder):
+    """Lists over layers and k, and labels as names."""
+    columns = {n: np.moveaxis(a, 1, 0).tolist() if a.ndim == 3 else a for n, a in ARRAYS.items()}
+    table = pa.table({**columns, "labels": np.array(DOMAINS)[DOCUMENTS]})
+    parquet.write_table(table, folder / "x.parquet")
+    return folder / "x.parquet"
 
 
 def documents():

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import keras
 import numpy as np
 import pytest
-from hostile import BeginsError
+from fuzzing import BeginsError
 from keras import ops
 
 import modtf

@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from hostile import BeginsError
+from fuzzing import BeginsError
 from processes import succeeds
 
 from modtf.engines.cell import run_cell

@@ -51,8 +51,8 @@ def is_silent_of_logits(output):
             )
     except ValueError:
         return False
-    said = [text for layer in layers for text in layer.warnings if "softmax" in text or "sum to 1" in text]
-    return not notes and not said
+    warned = [text for layer in layers for text in layer.warnings if "softmax" in text or "sum to 1" in text]
+    return not notes and not warned
 
 
 @pytest.mark.parametrize("name", LOGITS)
@@ -65,179 +65,155 @@ def test_logits(name, tmp_path):
     assert not is_silent_of_logits(LOGITS[name](output))
 
 
-def torch_dump(change):
-    """A change of what a .pt file holds."""
-
-    def changed(folder):
-        (path,) = folder.glob("*.pt")
+def rewritten(folder, change):
+    """Return a file, or an object in memory, that holds the changed content of the first file in a folder."""
+    path = min(path for path in folder.iterdir() if path.suffix in (".pt", ".jsonl", ".csv"))
+    if path.suffix == ".pt":
         return change(torch.load(path, weights_only=True))
+    if path.suffix == ".jsonl":
+        return writers.write_lines(path, change([json.loads(line) for line in path.read_text().splitlines()]))
+    path.write_text(change(path.read_text()))
+    return folder
 
-    return changed
+
+def field(name, change):
+    return lambda content: {**content, name: change(content[name])}
 
 
-def with_field(name, change):
-    return torch_dump(lambda content: {**content, name: change(content[name])})
+def without(name):
+    return lambda content: {key: value for key, value in content.items() if key != name}
+
+
+def fields(part, change):
+    """A change of all fields whose names have this part."""
+    return lambda content: {name: change(v) if part in name else v for name, v in content.items()}
 
 
 def passes(name, change):
-    def changed(dump):
-        return {**dump, "records": [{**record, name: change(record[name])} for record in dump["records"]]}
-
-    return torch_dump(changed)
-
-
-def lines(change):
-    """A change of the records of a .jsonl file."""
-
-    def changed(folder):
-        (path,) = folder.glob("*.jsonl")
-        records = [json.loads(line) for line in path.read_text().splitlines()]
-        return writers.write_lines(path, change(records))
-
-    return changed
+    return field("records", lambda records: [field(name, change)(record) for record in records])
 
 
 def one(number, change):
     """A change of one of the records."""
-    return lines(lambda records: [change(r) if i == number else r for i, r in enumerate(records)])
+    return lambda records: [change(r) if i == number else r for i, r in enumerate(records)]
 
 
-def text(change):
-    """A change of the first .csv file."""
-
-    def changed(folder):
-        path = min(folder.glob("*.csv"))
-        path.write_text(change(path.read_text()))
-        return folder
-
-    return changed
+def choice(**fields):
+    return lambda response: {**response, "choices": [{**response["choices"][0], **fields}]}
 
 
-def second_rank(change):
-    """Another rank beside the first, as `change` makes its records."""
-
-    def changed(folder):
-        records = [
-            json.loads(line) for line in (folder / "router_trace_rank0.jsonl").read_text().splitlines()
-        ]
-        writers.write_lines(folder / "router_trace_rank1.jsonl", change(records))
-        return folder
-
-    return changed
+def of_choice(name, change):
+    return lambda response: choice(**{name: change(response["choices"][0][name])})(response)
 
 
-def choice(response, **fields):
-    return {**response, "choices": [{**response["choices"][0], **fields}]}
+def layers(change):
+    return one(3, field("router_layers", change))
 
 
-def activations(change):
-    return lambda trace: {**trace, "activations": change(trace["activations"])}
+def rows(change):
+    return one(1, field("activations", change))
 
 
-def layers_of(change):
-    return lambda record: {**record, "router_layers": change(record["router_layers"])}
+def record(number, **values):
+    return one(number, lambda r: {**r, **{n: v(r) if callable(v) else v for n, v in values.items()}})
 
 
-MASK, ROUTED, TOPK, MAP = (
-    "attention_mask",
-    "routed_experts",
-    "topk_ids_of_layer",
-    "last_physical_to_logical_map",
-)
-#: format, what is done -> the change of its file
+def meta(**values):
+    return one(0, lambda r: {"meta_info": {**r["meta_info"], **values}})
+
+
+MASK, ROUTED = "attention_mask", "routed_experts"
+TOPK, MAP = "topk_ids_of_layer", "last_physical_to_logical_map"
+#: format, what is done -> the change of its content
 OTHERS = {
-    ("verl", "mask a token late"): with_field(MASK, lambda mask: mask.roll(1, 1)),
-    ("verl", "mask a token early"): with_field(MASK, lambda mask: mask.roll(-1, 1)),
-    ("verl", "experts a token late"): with_field(ROUTED, lambda routed: routed.roll(1, 1)),
-    ("verl", "experts a token early"): with_field(ROUTED, lambda routed: routed.roll(-1, 1)),
-    ("verl", "layers before tokens"): with_field(ROUTED, lambda routed: routed.transpose(1, 2)),
-    ("verl", "k before layers"): with_field(ROUTED, lambda routed: routed.transpose(2, 3)),
-    ("verl", "no mask"): with_field(MASK, lambda _: None),
-    ("verl", "all is a token"): with_field(MASK, torch.ones_like),
-    ("verl", "numbers with a fraction"): with_field(ROUTED, lambda routed: routed + 0.5),
+    ("verl", "mask a token late"): field(MASK, lambda mask: mask.roll(1, 1)),
+    ("verl", "mask a token early"): field(MASK, lambda mask: mask.roll(-1, 1)),
+    ("verl", "experts a token late"): field(ROUTED, lambda routed: routed.roll(1, 1)),
+    ("verl", "experts a token early"): field(ROUTED, lambda routed: routed.roll(-1, 1)),
+    ("verl", "layers before tokens"): field(ROUTED, lambda routed: routed.transpose(1, 2)),
+    ("verl", "k before layers"): field(ROUTED, lambda routed: routed.transpose(2, 3)),
+    ("verl", "no mask"): field(MASK, lambda _: None),
+    ("verl", "all is a token"): field(MASK, torch.ones_like),
+    ("verl", "numbers with a fraction"): field(ROUTED, lambda routed: routed + 0.5),
     ("sglang_recorder", "tokens before layers"): passes(TOPK, lambda ids: ids.transpose(0, 1)),
     ("sglang_recorder", "k before tokens"): passes(TOPK, lambda ids: ids.transpose(1, 2)),
     ("sglang_recorder", "one token less"): passes(TOPK, lambda ids: ids[:, 1:]),
     ("sglang_recorder", "one layer less"): passes(TOPK, lambda ids: ids[1:]),
-    ("sglang_recorder", "fewer physical experts"): with_field(MAP, lambda mapping: mapping[:, :-1]),
-    ("sglang_recorder", "map of another axis"): with_field(MAP, lambda mapping: mapping.T),
-    ("sglang_recorder", "no map"): torch_dump(lambda dump: {"records": dump["records"]}),
-    ("vllm", "no tokens said"): one(0, lambda r: choice({**r, "usage": None, "prompt_token_ids": None})),
-    ("vllm", "prompt two shorter"): one(1, lambda r: {**r, "prompt_token_ids": r["prompt_token_ids"][2:]}),
-    ("vllm", "prompt longer"): one(1, lambda r: {**r, "prompt_token_ids": [1, *r["prompt_token_ids"]]}),
-    ("vllm", "completion longer"): one(2, lambda r: choice(r, token_ids=[*r["choices"][0]["token_ids"], 5])),
-    ("vllm", "cut"): one(2, lambda r: choice(r, routed_experts=r["choices"][0]["routed_experts"][:-8])),
-    ("vllm", "one choice without"): one(2, lambda r: choice(r, routed_experts=None)),
-    ("vllm", "no choices"): one(1, lambda r: {**r, "choices": []}),
-    ("sglang", "one token more"): one(0, lambda r: {"meta_info": {**r["meta_info"], "prompt_tokens": 7}}),
-    ("sglang", "one token less"): one(0, lambda r: {"meta_info": {**r["meta_info"], "prompt_tokens": 5}}),
-    ("sglang", "no count"): one(
-        0, lambda r: {"meta_info": {"routed_experts": r["meta_info"]["routed_experts"]}}
-    ),
-    ("router_layers", "a layer less"): one(3, layers_of(lambda layers: layers[1:])),
-    ("router_layers", "layers in another order"): one(3, layers_of(lambda layers: layers[::-1])),
-    ("router_layers", "half an expert"): one(
-        3, layers_of(lambda layers: [{**layer, "topk_experts": [0.5, 1]} for layer in layers])
-    ),
-    ("router_layers", "a layer twice"): one(3, layers_of(lambda layers: [*layers, layers[0]])),
-    ("router_layers", "a token less"): lines(lambda records: records[:5] + records[6:]),
-    ("router_layers", "a token twice"): lines(lambda records: [*records[:5], *records[4:]]),
-    ("router_layers", "documents in pieces"): lines(lambda records: records[5:] + records[:5]),
-    ("router_layers", "another model"): one(4, lambda r: {**r, "num_experts": 16}),
-    ("router_layers", "another k"): one(4, lambda r: {**r, "top_k": 4}),
-    ("router_layers", "another domain"): one(4, lambda r: {**r, "domain": "verse"}),
-    ("moe_atlas", "a choice less"): one(1, activations(lambda rows: rows[1:])),
-    ("moe_atlas", "a choice twice"): one(1, activations(lambda rows: [*rows, rows[0]])),
-    ("moe_atlas", "tokens from 1"): one(
-        1, activations(lambda rows: [{**row, "token_idx": row["token_idx"] + 1} for row in rows])
-    ),
-    ("moe_atlas", "half an expert"): one(
-        1, activations(lambda rows: [{**rows[0], "expert_idx": 1.5}, *rows[1:]])
-    ),
-    ("moe_atlas", "a token less"): one(1, lambda trace: {**trace, "token_ids": trace["token_ids"][1:]}),
-    ("moe_atlas", "another k"): one(1, lambda trace: {**trace, "top_k": 1}),
-    ("moe_atlas", "another model"): one(1, lambda trace: {**trace, "model_id": "z"}),
-    ("llama_csv", "a row less"): text(lambda content: content.rpartition("\n")[0]),
-    ("llama_csv", "a row twice"): text(lambda content: f"{content}\n{content.rpartition(chr(10))[2]}"),
-    ("llama_csv", "swapped columns"): text(lambda content: content.replace("layer,expert", "expert,layer")),
-    ("llama_csv", "no number"): text(lambda content: content.replace("\n0,", "\nzero,", 1)),
-    ("llama_csv", "another table"): text(lambda content: content.replace("token,", "count,")),
-    ("megatron_core", "a record less"): lines(lambda records: records[:-1]),
-    ("megatron_core", "a record twice"): lines(lambda records: [*records, records[-1]]),
-    ("megatron_core", "fewer tokens said"): one(2, lambda r: {**r, "num_tokens": r["num_tokens"] - 1}),
-    ("megatron_core", "half an expert"): one(
-        2, lambda r: {**r, "top_indices": [[1.5, 2], *r["top_indices"][1:]]}
-    ),
-    ("megatron_core", "another k"): one(2, lambda r: {**r, "topk": 3}),
-    ("megatron_core", "a token less"): one(
-        2, lambda r: {**r, "num_tokens": r["num_tokens"] - 1, "top_indices": r["top_indices"][1:]}
-    ),
-    ("megatron_core", "a copy of the rank"): second_rank(lambda records: [{**r, "rank": 1} for r in records]),
-    ("megatron_core", "a stage with layers from 0"): second_rank(
-        lambda records: [{**r, "top_indices": r["top_indices"][::-1]} for r in records]
-    ),
-    ("megatron_core", "a stage with fewer layers"): second_rank(
-        lambda records: [r for r in records if r["layer"] > 0]
-    ),
-    ("transformer_lens", "a block without weights"): torch_dump(
-        lambda cache: {key: v for key, v in cache.items() if key != "blocks.1.mlp.hook_expert_weights"}
-    ),
-    ("transformer_lens", "position before batch"): with_field(
-        "blocks.1.mlp.hook_expert_indices", lambda values: values.transpose(0, 1)
-    ),
-    ("transformer_lens", "k before position"): torch_dump(
-        lambda cache: {key: v.transpose(1, 2) if "indices" in key else v for key, v in cache.items()}
-    ),
-    ("transformer_lens", "a token less"): torch_dump(
-        lambda cache: {key: v[:, 1:] if "indices" in key else v for key, v in cache.items()}
-    ),
+    ("sglang_recorder", "fewer physical experts"): field(MAP, lambda mapping: mapping[:, :-1]),
+    ("sglang_recorder", "map of another axis"): field(MAP, lambda mapping: mapping.T),
+    ("sglang_recorder", "no map"): without(MAP),
+    ("vllm", "no tokens given"): one(0, lambda r: choice()({**r, "usage": None, "prompt_token_ids": None})),
+    ("vllm", "prompt two shorter"): one(1, field("prompt_token_ids", lambda ids: ids[2:])),
+    ("vllm", "prompt longer"): one(1, field("prompt_token_ids", lambda ids: [1, *ids])),
+    ("vllm", "completion longer"): one(2, of_choice("token_ids", lambda ids: [*ids, 5])),
+    ("vllm", "cut"): one(2, of_choice(ROUTED, lambda text: text[:-8])),
+    ("vllm", "one choice without"): one(2, choice(routed_experts=None)),
+    ("vllm", "no choices"): record(1, choices=[]),
+    ("sglang", "one token more"): meta(prompt_tokens=7),
+    ("sglang", "one token less"): meta(prompt_tokens=5),
+    ("sglang", "no count"): one(0, field("meta_info", lambda info: {ROUTED: info[ROUTED]})),
+    ("router_layers", "a layer less"): layers(lambda entries: entries[1:]),
+    ("router_layers", "layers in another order"): layers(lambda entries: entries[::-1]),
+    ("router_layers", "half an expert"): layers(
+        lambda entries: [{**layer, "topk_experts": [0.5, 1]} for layer in entries]),
+    ("router_layers", "a layer twice"): layers(lambda entries: [*entries, entries[0]]),
+    ("router_layers", "a token less"): lambda records: records[:5] + records[6:],
+    ("router_layers", "a token twice"): lambda records: [*records[:5], *records[4:]],
+    ("router_layers", "documents in pieces"): lambda records: records[5:] + records[:5],
+    ("router_layers", "another model"): record(4, num_experts=16),
+    ("router_layers", "another k"): record(4, top_k=4),
+    ("router_layers", "another domain"): record(4, domain="verse"),
+    ("moe_atlas", "a choice less"): rows(lambda entries: entries[1:]),
+    ("moe_atlas", "a choice twice"): rows(lambda entries: [*entries, entries[0]]),
+    ("moe_atlas", "tokens from 1"): rows(
+        lambda entries: [{**row, "token_idx": row["token_idx"] + 1} for row in entries]),
+    ("moe_atlas", "half an expert"): rows(lambda entries: [{**entries[0], "expert_idx": 1.5}, *entries[1:]]),
+    ("moe_atlas", "a token less"): one(1, field("token_ids", lambda ids: ids[1:])),
+    ("moe_atlas", "another k"): record(1, top_k=1),
+    ("moe_atlas", "another model"): record(1, model_id="z"),
+    ("llama_csv", "a row less"): lambda text: text.rpartition("\n")[0],
+    ("llama_csv", "a row twice"): lambda text: f"{text}\n{text.rpartition(chr(10))[2]}",
+    ("llama_csv", "swapped columns"): lambda text: text.replace("layer,expert", "expert,layer"),
+    ("llama_csv", "no number"): lambda text: text.replace("\n0,", "\nzero,", 1),
+    ("llama_csv", "another table"): lambda text: text.replace("token,", "count,"),
+    ("megatron_core", "a record less"): lambda records: records[:-1],
+    ("megatron_core", "a record twice"): lambda records: [*records, records[-1]],
+    ("megatron_core", "too few tokens"): record(2, num_tokens=lambda r: r["num_tokens"] - 1),
+    ("megatron_core", "half an expert"): record(2, top_indices=lambda r: [[1.5, 2], *r["top_indices"][1:]]),
+    ("megatron_core", "another k"): record(2, topk=3),
+    ("megatron_core", "a token less"): record(2, num_tokens=lambda r: r["num_tokens"] - 1,
+                                              top_indices=lambda r: r["top_indices"][1:]),
+    ("transformer_lens", "a block without weights"): without("blocks.1.mlp.hook_expert_weights"),
+    ("transformer_lens", "position before batch"): fields(
+        "1.mlp.hook_expert_indices", lambda values: values.transpose(0, 1)),
+    ("transformer_lens", "k before position"): fields("indices", lambda values: values.transpose(1, 2)),
+    ("transformer_lens", "a token less"): fields("indices", lambda values: values[:, 1:]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "what"), OTHERS)
 def test_others(name, what, tmp_path):
     getattr(writers, name)(tmp_path)
-    assert not is_silent(OTHERS[name, what](tmp_path), **({"top_k": writers.K} if name == "sglang" else {}))
+    changed = rewritten(tmp_path, OTHERS[name, what])
+    assert not is_silent(changed, **({"top_k": writers.K} if name == "sglang" else {}))
+
+
+#: what is done -> the records of a second rank of Megatron Core
+RANKS = {
+    "a copy of the rank": lambda records: [{**r, "rank": 1} for r in records],
+    "a stage with layers from 0": lambda records: [
+        {**r, "top_indices": r["top_indices"][::-1]} for r in records
+    ],
+    "a stage with fewer layers": lambda records: [r for r in records if r["layer"] > 0],
+}
+
+
+@pytest.mark.parametrize("what", RANKS)
+def test_a_second_rank(what, tmp_path):
+    path = writers.megatron_core(tmp_path)
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    writers.write_lines(tmp_path / "router_trace_rank1.jsonl", RANKS[what](records))
+    assert not is_silent(tmp_path)
 
 
 @pytest.mark.parametrize("top_k", [1, 3, 6])

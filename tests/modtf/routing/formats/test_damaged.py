@@ -44,6 +44,13 @@ def test_safetensors(content, words, tmp_path):
         Arrays(tmp_path / "x.safetensors")
 
 
+def test_bfloat16_in_safetensors(tmp_path):
+    values = np.array([[0.5, -2.0]], np.float32).view(np.uint16)[:, 1::2]
+    content = safetensors(entry(dtype="BF16", shape=[1, 2], data_offsets=[0, 4]))[:-8] + values.tobytes()
+    (tmp_path / "x.safetensors").write_bytes(content)
+    np.testing.assert_array_equal(values, np.asarray(Arrays(tmp_path / "x.safetensors")["x"]).view(np.uint16))
+
+
 STRUCT = pa.struct([("a", pa.int64())])
 
 

@@ -14,7 +14,7 @@ BY_TOKEN = {
     "vllm": "vllm", "vllm_objects": "vllm", "vllm_split": "vllm", "sglang": "sglang", "verl": "verl",
     "sglang_recorder": "sglang_recorder", "transformer_lens": "transformer_lens", "flame": "flame",
     "llama_csv": "llama_csv", "moe_atlas": "moe_atlas", "router_layers": "router_layers",
-    "megatron_core": "megatron_core",
+    "megatron_core": "megatron_core", "npz": "npz", "safetensors": "safetensors", "parquet_lists": "parquet",
 }  # fmt: skip
 COUNTED = {
     "sglang_per_pass": "sglang_recorder", "sglang_stat": "sglang_recorder", "llama_counts": "llama_csv",
@@ -22,8 +22,16 @@ COUNTED = {
 }  # fmt: skip
 KNOW_NO_DOCUMENTS = {"flame", "megatron_core", "transformer_lens"}  # the test's cache is one text
 KNOW_TOKENS = {"vllm", "vllm_objects", "vllm_split", "sglang_recorder", "verl", "flame"}
-KNOW_TOKENS |= {"moe_atlas", "router_layers"}
-KNOW_WEIGHTS = {"moe_atlas", "router_layers", "flame", "transformer_lens"}
+KNOW_TOKENS |= {"moe_atlas", "router_layers", "npz", "safetensors", "parquet_lists"}
+KNOW_WEIGHTS = {
+    "moe_atlas",
+    "router_layers",
+    "flame",
+    "transformer_lens",
+    "npz",
+    "safetensors",
+    "parquet_lists",
+}
 
 
 @pytest.mark.parametrize("name", BY_TOKEN)
@@ -46,9 +54,9 @@ def test_tokens(name, tmp_path):
         np.testing.assert_allclose(mass, expected, rtol=2e-3)  # FLAME has float16
 
 
-@pytest.mark.parametrize("name", ["moe_atlas", "router_layers"])
+@pytest.mark.parametrize("name", ["moe_atlas", "router_layers", "parquet_lists"])
 def test_domains_are_labels(name, tmp_path):
-    routing = modtf.read_routing(getattr(writers, name)(tmp_path))
+    routing = modtf.read_routing(getattr(writers, name)(tmp_path), num_experts=writers.EXPERTS)
     assert routing.names.labels == ("code", "law")
     np.testing.assert_array_equal(routing.labels, np.array([0, 1, 0])[writers.DOCUMENTS])
 

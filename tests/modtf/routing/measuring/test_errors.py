@@ -1,8 +1,12 @@
 """Errors say what was received and how to mend it."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
+from modtf import metrics
 from modtf.routing.measuring import ActivationAccumulator, measure_activations
 
 GATES, LABELS = np.full((6, 4), 0.25), np.arange(6) % 3
@@ -43,9 +47,11 @@ def spoilt(value, at=(4, 2)):
         ({"top_k": 0}, "top_k=0 is not valid; expected an integer of at least 1"),
         ({"num_groups": 1}, "num_groups=1 is not valid"),
         ({"permutations": -1}, "permutations=-1 is not valid"),
-        ({"confidence": 95}, "confidence=95 is not valid; expected a number between 0.5"),
-        ({"groups": ["speed"]}, "group='speed' is not known"),
-        ({"label_probs": "equal"}, "label_probs='equal' is not valid; expected 'uniform', None"),
+        ({"permutations": 10**9}, "permutations=1000000000 is not valid; expected an integer of at"),
+        ({"labels": np.ma.masked_array(LABELS)}, "labels are masked; leave out"),
+        ({"confidence": 95}, "confidence=95 is not valid; expected a number from 0.5"),
+        ({"groups": ["speed"]}, "groups='speed' is not known"),
+        ({"label_probs": "equal"}, "label_probs='equal'; expected 'uniform', None"),
         ({"label_probs": [0.5, 0.5]}, "label_probs has 2 entries; expected one for each of 3 labels"),
         (MATRIX | {"top_k": 2}, "do not apply to an activation_matrix, whose rows are"),
         (MATRIX | {"activation_matrix": 2 * GATES}, r"row \[0\] sums to 2"),
@@ -88,3 +94,30 @@ def test_chunks_of_different_models():
 def test_too_much_memory():
     with pytest.raises(ValueError, match=r"10001 labels x 1 layer.s. and 512 modules.* GiB\. Map labels"):
         measure_activations(np.full((1, 512), 1 / 512), [10_000])
+
+
+NOT_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "masked": np.ma.masked_array,
+    "complex": lambda array: array + 0j,
+    "text": lambda array: array.astype(str),
+    "text in objects": lambda array: array.astype(str).astype(object),
+    "dates": lambda array: array.astype("M8[s]"),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_NUMBERS)
+def test_values_that_numpy_would_convert_are_refused(kind):
+    A, labels, make = np.eye(3), np.arange(12) % 3, NOT_NUMBERS[kind]
+    calls: list[Callable[[], Any]] = [
+        lambda: metrics.measure_all(make(A)),
+        lambda: metrics.measure_all(A, usage=make(A)),
+        lambda: metrics.measure_all(A, rule_probs=make(A[0])),
+        lambda: metrics.measure_population(make(A[None])),
+        lambda: metrics.alignment(make(A)),
+        lambda: metrics.from_counts(make(A), np.ones(3)),
+        lambda: measure_activations(make(A)),
+        lambda: measure_activations(make(A[labels]), labels, permutations=2),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"must be a rectangular array of numbers: these are {kind[:4]}"):
+            call()

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from absl import flags
-from hostile import WORDS, BeginsError, begin, few
+from fuzzing import WORDS, BeginsError, begin, few
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_results import simulate
@@ -87,14 +87,14 @@ def test_flags(command, study, data):
     texts = st.sampled_from(TEXTS) | st.text(st.characters(exclude_characters="\0"), max_size=6)
     arguments = [f"--{name}={data.draw(texts)}" for name in chosen]
     before = sorted(study.parent.rglob("*"))
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
         status = run(*arguments)
     assert status in (0, 1, None), arguments
     if status == 1:
-        assert ".py: error: " in said.getvalue(), arguments
-        assert "Traceback" not in said.getvalue()
-        assert len(said.getvalue()) < 5000
+        assert ".py: error: " in errors.getvalue(), arguments
+        assert "Traceback" not in errors.getvalue()
+        assert len(errors.getvalue()) < 5000
         assert sorted(study.parent.rglob("*")) == before, arguments
 
 
@@ -104,19 +104,19 @@ def test_destinations(command, study, monkeypatch, destination):
     name, run, _ = command
     (study.parent / "dangling").unlink(missing_ok=True)
     (study.parent / "dangling").symlink_to("nothing")
-    before, said, error = set(study.parent.rglob("*")), io.StringIO(), destination
+    before, errors, error = set(study.parent.rglob("*")), io.StringIO(), destination
     if isinstance(error, int):
         monkeypatch.setattr(tempfile, "mkdtemp", Mock(side_effect=OSError(error, "refused")))
         destination = "new"
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
         status = run(DESTINATION.get(name, "--out={}").format(destination))
     made = set(study.parent.rglob("*")) - before
     if error in WRITABLE:
-        assert status is None, said.getvalue()
+        assert status is None, errors.getvalue()
         assert {path.relative_to(study.parent).parts[0] for path in made} <= {destination.partition("/")[0]}
         shutil.rmtree(study.parent / destination.partition("/")[0], ignore_errors=True)
         return
-    text = said.getvalue()
+    text = errors.getvalue()
     assert (status, made) == (1, set())
     assert text.startswith(f"{name}.py: error: ")
     assert any(words in text for words in ("cannot be written", "expected a path", "refused"))
