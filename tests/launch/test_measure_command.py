@@ -171,10 +171,10 @@ BAD = [
     ("--label_probs=often", {}, "--label_probs=often is not valid; expected observed, uniform"),
     ("--label_probs=0.5,0.5", {}, "There are 2 label_probs; expected 3"),
     ("--label_probs=0.5,0.5,0.5", {}, "label_probs sum to 1.5; expected"),
-    ("--num_experts=8", {}, "--num_experts belongs to chosen experts, but gates were read"),
+    ("--num_experts=8", {}, "--num_experts applies to chosen experts, but the file holds gates"),
     ("--permutations=1000000000", {}, "--permutations=1000000000 is not valid; expected an integer"),
-    ("--labels=domains", {}, "no array 'domains' in .*; there are activations, labels"),
-    ("--documents=pages", {}, "no array 'pages'"),
+    ("--labels=domains", {}, "The array 'domains' does not exist in .*, which has activations, labels"),
+    ("--documents=pages", {}, "array 'pages' does not exist"),
     ("--labels=absent.npy", {}, "absent.npy does not exist"),
     ("", {"labels": np.array([{}] * TOKENS)}, "'labels' of .* cannot be read: it holds Python objects"),
     ("", {"activations": np.full((TOKENS, 4), "x")}, "is of type <U1; expected numbers"),
@@ -220,7 +220,7 @@ def test_a_header_that_claims_more_numbers_than_there_are(way, words, tmp_path):
 
 @pytest.mark.parametrize(
     ("argument", "words"),
-    [("--shared=0", "Give --num_experts=E"), ("--num_experts=6 --shared=a", "--shared=a is no number")],
+    [("--shared=0", "Give --num_experts=E"), ("--num_experts=6 --shared=a", "--shared=a is not valid")],
 )
 def test_experts_need_their_number(argument, words, tmp_path):
     np.savez(tmp_path / "x.npz", experts=np.arange(80).reshape(40, 2) % 6)

@@ -246,5 +246,5 @@ def test_files_that_unpack_to_far_more_than_they_are(file, monkeypatch):
         with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("cell/results.csv", bytes(1 << 26))
     monkeypatch.setattr("modtf.files.LARGE", 1 << 25)
-    with pytest.raises(ValueError, match=rf"{re.escape(path.name)} would unpack from .* bytes: more than"):
+    with pytest.raises(ValueError, match=rf"{re.escape(path.name)} would unpack from .* bytes"):
         kind.read(path)

@@ -122,7 +122,9 @@ def measure_activations(
     if experts is not None:
         activations = Experts(experts, num_experts, weights, shared)
     elif weights is not None or num_experts is not None or not isinstance(shared, Sequence) or len(shared):
-        raise ValueError("weights, num_experts and shared belong to experts; give these, too.")
+        raise ValueError(
+            "weights, num_experts and shared apply to experts only. Give experts, or leave them out."
+        )
     check_callable("progress", progress)
     describes_tokens = documents is not None or spans is not None or from_logits
     if activation_matrix is not None:

@@ -40,7 +40,7 @@ def finished(tmp_path_factory):
     return out
 
 
-@pytest.mark.filterwarnings("ignore:.* is damaged, and left out")
+@pytest.mark.filterwarnings("ignore:.* is damaged and left out")
 @pytest.mark.parametrize("name", FILES)
 def test_no_damage_is_wrong_silently(finished, tmp_path, name):
     out, chance = tmp_path / "out", random.Random(name)
