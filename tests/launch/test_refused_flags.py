@@ -75,7 +75,7 @@ REFUSED = {
     },
     "scorecard": {
         "": "Give --variant=NAME",
-        "--variant=top_k --set=training.steps=9": "--set training.steps: modtf-1 fixes this option for all routers",
+        "--variant=top_k --set=training.steps=9": "--set training.steps: modtf-1 fixes this option for all",
         "--variant=top_k --set=router.kk=2": "--set router.kk is not known. The options of 'top_k'",
         "--variant=top_k --compare=theirs.json": "theirs.json is not a scorecard (FileNotFound",
         "--variant=top_k --compare=a/b.json,c/b.json": "two cards have the same name",
@@ -88,7 +88,7 @@ REFUSED = {
     },
     "bench": {
         "mlp": "the argument 'mlp' is unexpected; write flags as --name=value.",
-        "--json=.": "is a folder; give the name of a file",
+        "--json=.": "is a folder; expected a file's name",
         "--arch=": "--arch is empty",
         "--rules=two": "integers separated by commas",
         "--members=1,2": "Give --device to measure several",

@@ -190,7 +190,7 @@ CASES: dict[str, Case] = {
     "load_activations": Case(load_activations, lambda: {"directory": "study"}, ["folder"],
                              ["directory", "place"]),
     "find_cells": Case(find_cells, words=["folder"]),
-    "Study.read": Case(Study.read, lambda: {"folders": "study"}, ["folder", "No cell", "protocol"]),
+    "Study.read": Case(Study.read, lambda: {"folders": "study"}, ["folder", "cells in", "protocol"]),
     "Study": Case(Study, lambda: {"results": study().results}, ["protocol"],
                   ["results", "checkpoint", "protocols", "level"]),
     "Study.figure": Case(figure, words=["column"], names=["data_seed", "num_rules", "nonsense"]),
@@ -208,5 +208,5 @@ CASES: dict[str, Case] = {
     "evaluate": Case(modtf.evaluate, lambda: {"model": model(), "task": TASK, "evaluation": FEW},
                      ["modtf.Task"]),
     "run_cell": Case(modtf.run_cell, lambda: {"cell": Cell(**CELL), "out": "cells"}),
-    "load_model": Case(modtf.load_model, words=["There is no file"]),
+    "load_model": Case(modtf.load_model, words=["does not exist"]),
 }  # fmt: skip

@@ -48,7 +48,7 @@ def spoilt(value, at=(4, 2)):
         ({"num_groups": 1}, "num_groups=1 is not valid"),
         ({"permutations": -1}, "permutations=-1 is not valid"),
         ({"permutations": 10**9}, "permutations=1000000000 is not valid; expected an integer of at"),
-        ({"labels": np.ma.masked_array(LABELS)}, "labels are masked; leave out"),
+        ({"labels": np.ma.masked_array(LABELS)}, "labels are masked. Leave out"),
         ({"confidence": 95}, "confidence=95 is not valid; expected a number between 0.5"),
         ({"groups": ["speed"]}, "groups='speed' is not known"),
         ({"label_probs": "equal"}, "label_probs='equal' is not valid; expected 'uniform', None"),
@@ -119,5 +119,7 @@ def test_values_that_numpy_would_convert_are_refused(kind):
         lambda: measure_activations(make(A[labels]), labels, permutations=2),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=f"must be a rectangular array of numbers: these are {kind[:4]}"):
+        with pytest.raises(
+            ValueError, match=f"must be a rectangular array of numbers: the values are {kind[:4]}"
+        ):
             call()
