@@ -48,9 +48,9 @@ def knowing_the_rule(studies: Studies) -> str:
     return f"""\
 ## 1. Knowing the rule helps
 
-Modules that are told which rule applies have {_ci(ratios[MLP], " times the loss of learned routing")} in
-the MLP, and {_ci(ratios[RNN], " times")} in the RNN. The ratios are paired over tasks: R = {NUM_RULES}, regression, in
-distribution, {models[0]} and {models[1]}.
+Networks that are told which rule applies have {_ci(ratios[MLP], " times the loss of networks that learn their routing")} in
+the MLP, and {_ci(ratios[RNN], " times")} in the RNN. Each ratio is taken on the same task. Setting: {NUM_RULES} rules (R = {NUM_RULES}),
+regression, in distribution; MLP: {models[0]}, RNN: {models[1]}.
 
 *Caveat*: one width, and one constant learning rate for both variants. Evidence: [a small study](study.md).
 """
@@ -68,8 +68,8 @@ def networks_seldom_find_the_rules(studies: Studies) -> str:
     return f"""\
 ## 2. Networks seldom find the rules
 
-The alignment of `modular` is {_ci(found[MLP, "modular"])} in the MLP and {_ci(found[RNN, "modular"])}
-in the RNN. An alignment of 0 is one module per rule, and random routing has {1 - 1 / NUM_RULES:.3f}. A router that sees only the rule, `modular_op`,
+An alignment of 0 is one module per rule, and random routing has {1 - 1 / NUM_RULES:.3f}. The alignment of `modular` is
+{_ci(found[MLP, "modular"])} in the MLP and {_ci(found[RNN, "modular"])} in the RNN. A router that sees only the rule, `modular_op`,
 has {_ci(found[MLP, "modular_op"])} in the MLP and {_ci(found[RNN, "modular_op"])} in the RNN ({models[0]} and {models[1]}).
 
 ![Activation matrices of three variants](images/activation.png)
@@ -86,10 +86,10 @@ def sampling_costs_weighting_forgives(studies: Studies) -> str:
 ## 3. A mixture forgives, a wrong choice does not
 
 With half of every token's weight on wrong modules, an MLP has {_ci(half, " times the loss of perfect routing")}.
-With a tenth of its tokens sent to a wrong module, it has {_ci(tenth, " times")}. Routing is fixed:
-regression, in distribution, {_models(part)}.
+With a tenth of its tokens sent to a wrong module, it has {_ci(tenth, " times perfect routing's loss")}.
+Routing was fixed, not learned. Setting: regression, in distribution, {_models(part)}.
 
-*Caveat*: the multiples depend on the learning rate, here constant at 3e-4. Evidence: [what misrouting costs](misrouting.md).
+*Caveat*: the multiples depend on the learning rate, here constant at 3e-4. Evidence: [the cost of misrouting](misrouting.md).
 """
 
 
@@ -112,7 +112,7 @@ Modules trained under perfect routing, and evaluated with a tenth misrouted, hav
 
 ![Loss of modules trained and evaluated with perfect routing or with a tenth of the tokens misrouted](images/misrouting_cross.png)
 
-*Caveat*: last weights of one seed per task. Evidence: [what misrouting costs](misrouting.md).
+*Caveat*: last weights of one seed per task. Evidence: [the cost of misrouting](misrouting.md).
 """
 
 
@@ -127,11 +127,12 @@ def alignment_and_price(studies: Studies) -> str:
     return f"""\
 ## 5. Equal alignment can hide very different costs
 
-Two fixed routings with an alignment of 0.5 have {_ci(spread, " times the loss of perfect routing")} and
-{_ci(block, " times")}, out of distribution (MLP regression, weighted, ten tasks). Among the matrices that trained routers reach, alignment does
+Two fixed routings both have an alignment of 0.5. Out of distribution, the first (`spread` .5) has
+{_ci(spread, " times perfect routing's loss")}. The second (`block` 2) has {_ci(block, " times perfect routing's loss")}.
+Setting: MLP regression, weighted, ten tasks. Among the matrices that trained routers reach, alignment does
 rank costs: Spearman's correlation within a task lies between {least} and {most} in distribution (weighted; {len(rows)} task types).
 
-*Caveat*: the first two matrices were made by hand. Evidence: [what misrouting costs](misrouting.md).
+*Caveat*: the first two matrices were made by hand. Evidence: [the cost of misrouting](misrouting.md).
 """
 
 
@@ -144,9 +145,9 @@ def balance_is_not_specialisation(studies: Studies) -> str:
     return f"""\
 ## 6. Balance is not specialisation
 
-Over trained routers, even load has a rank correlation with alignment of {numbers[MLP]} in MLP
-regression, and of {numbers[RNN]} in RNN regression (intervals over routers and tasks). Random
-routing is perfectly balanced and carries no information about the rule.
+Whether routers with more even load align better with the rules depends on the task type. The rank correlation is
+{numbers[MLP]} in MLP regression. In RNN regression it is {numbers[RNN]}. Positive: more even, better aligned.
+Intervals are over routers and tasks. Random routing is perfectly balanced and carries no information about the rule.
 
 *Caveat*: ten routers in the MLP, five in the RNN. Evidence: [which measures track specialisation](measures.md).
 """

@@ -8,6 +8,7 @@ draw_cross.py draws the figure on top of the page; draw_prices.py makes its tabl
     python docs/scripts/draw_misrouting.py
 """
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,8 @@ def verdicts(study: modtf.Study) -> str:
 
 
 def _number(row: pd.Series) -> str:
+    if not math.isfinite(row["value"]):
+        return "-"
     return ("" if row["is_ratio"] else "slope ") + number_words(row)
 
 

@@ -91,7 +91,7 @@ _apart(
 )
 _apart(
     "a_tenth_misrouted_is_cheap",
-    "a tenth of {way} routing misrouted costs less than 15%, in the rnn than 5%",
+    "a tenth of {way} routing misrouted costs less than 15%, in the RNN than 5%",
     REDUCTION,
     _a_tenth,
 )
