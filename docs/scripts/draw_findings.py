@@ -49,7 +49,7 @@ def knowing_the_rule(studies: Studies) -> str:
 ## 1. Knowing the rule helps
 
 Networks that are told which rule applies have {_ci(ratios[MLP], " times the loss of networks that learn their routing")} in
-the MLP, and {_ci(ratios[RNN], " times")} in the RNN. Each ratio is taken on the same task. Setting: {NUM_RULES} rules (R = {NUM_RULES}),
+the MLP, and {_ci(ratios[RNN], " times their loss")} in the RNN. Each ratio is taken on the same task. Setting: {NUM_RULES} rules (R = {NUM_RULES}),
 regression, in distribution; MLP: {models[0]}, RNN: {models[1]}.
 
 *Caveat*: one width, and one constant learning rate for both variants. Evidence: [a small study](study.md).

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.labels import with_kinds
+from modtf.analysis.labels import family_label, with_kinds
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.text import listing, plural
 from modtf.cell import Cell
@@ -60,23 +60,25 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
     """Return how a checkpoint was measured, one line for all families with the same protocol.
 
     Example line:
-    "mlp: checkpoint tail: mean of 10 evaluations in the last 10% of training, each on 10,000 new ..."
+    "MLP (checkpoint tail): the mean of 10 evaluations in the last 10% of training, each on 10,000 new ..."
     """
     lines: dict[str, list[str]] = {}
     for cell in cells:
         training, sizes = cell.definition.protocol.training, cell.definition.protocol.evaluation
-        words = f"{sizes.batches * sizes.batch_size:,} test examples per condition, {sizes.tokens:,} tokens"
+        words = f"{sizes.batches * sizes.batch_size:,} test examples per condition; {sizes.tokens:,} tokens"
         if checkpoint == "tail":
             epochs, _, number = epochs_of(training)
             each = sizes.smaller(TRAINING_FACTOR)
             examples = f"{each.batches * each.batch_size:,}"
             data = f"{examples} new" if training.tail else f"the same {examples}"
-            words = f"mean of {plural(number, 'evaluation')} in the last {number / epochs:.0%} of training, "
-            words += f"each on {data} test examples per condition, {each.tokens:,} tokens"
-        families = lines.setdefault(f"checkpoint {checkpoint}: {words} for the activation matrix", [])
-        if cell.definition.task.arch not in families:
-            families.append(cell.definition.task.arch)
-    return [f"{', '.join(families)}: {line}" for line, families in lines.items()]
+            words = (
+                f"the mean of {plural(number, 'evaluation')} in the last {number / epochs:.0%} of training"
+            )
+            words += f", each on {data} test examples per condition; {each.tokens:,} tokens"
+        families = lines.setdefault(f"{words} for each activation matrix", [])
+        if (family := family_label(cell.definition.task.arch)) not in families:
+            families.append(family)
+    return [f"{', '.join(families)} (checkpoint {checkpoint}): {line}" for line, families in lines.items()]
 
 
 def stands_on(cells: Sequence[CellFolder], checkpoint: str, table: str) -> str:

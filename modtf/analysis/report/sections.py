@@ -55,7 +55,7 @@ def contents_section(study: TrainedModels) -> Section:
     text = f"{plural(kinds['models'].sum(), 'trained model')} in {plural(kinds['cells'].sum(), 'cell')}."
     finished = [cell for cell in study.cells if cell.is_finished]
     measured = how_measured(finished, study.checkpoint) or [f"checkpoint {study.checkpoint}"]
-    return Section("What was run", [text, f"{'; '.join(measured)}."], content=[Table(kinds)])
+    return Section("What was run", [text, f"{'. '.join(measured)}."], content=[Table(kinds)])
 
 
 def protocols_section(study: TrainedModels) -> Section:

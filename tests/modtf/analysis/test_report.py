@@ -69,7 +69,7 @@ def test_the_page_says_what_was_run_what_is_missing_and_what_was_judged(report):
     text = words_of(text)
     for words in (
         "56 trained models in 12 cells",  # 8 x 6 + 4 x 2
-        "mlp, rnn: checkpoint tail: mean of ",
+        "MLP, RNN (checkpoint tail): the mean of ",
         "How a cell was trained and evaluated",
         "1 requested cell missing; see &#39;What is missing&#39;.",
         "2 models diverged and are not in any mean.",  # at R = 2 and 8
