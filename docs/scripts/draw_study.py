@@ -81,7 +81,7 @@ def counts(study: modtf.Study) -> str:
     rows = [[word, str(number.get(word, 0))] for word in VERDICTS]
     rows += [[f"supported with {name} at most 0.05", str((supports[column] <= 0.05).sum())]
              for name, column in (("q", "q"), ("BY", "q_by"))]  # fmt: skip
-    return markdown_table(["verdict", "claims x kinds"], rows)
+    return markdown_table(["verdict", "claims x task types"], rows)
 
 
 def _word(row: Any) -> str:
