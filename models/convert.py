@@ -8,9 +8,9 @@ from keras import ops
 from modtf.checks import check_choice, check_integer
 from modtf.families.varied import option_of
 from modtf.models.architectures import ARCHITECTURES
+from modtf.models.architectures.embedding import EMBED, GAP, NO_MONOLITHIC, fits, logits_of
 from modtf.models.base import ModularModel
 from modtf.models.build import build
-from modtf.models.embedding import EMBED, GAP, fits, logits_of
 
 WIDEST = 1 << 14
 TARGETS = ("modular_op", "modular", "monolithic")
@@ -47,10 +47,10 @@ def convert(model: ModularModel, variant: str, width: int | None = None) -> Modu
     p = _routing(model)  # [P, M, R]
     if variant == "modular_op":
         return _to_modular_op(model, p, width)
-    if variant == "monolithic" and name == "rnn":
+    if variant == "monolithic" and name in NO_MONOLITHIC:
         raise ValueError(
-            "convert builds no monolithic rnn, whatever the width: the memory of a cell belongs to one unit, "
-            "and would have to move between the units of modules. Convert to modular."
+            f"convert builds no monolithic {name}, whatever the width: {NO_MONOLITHIC[name]}. "
+            "Convert to modular."
         )
     if variant == "monolithic" and not np.allclose(p.max(axis=1), 1.0, atol=1e-12):
         raise ValueError(

@@ -72,5 +72,5 @@ def test_a_family_written_for_the_host_is_refused(registered):
             return tf.reduce_sum(inputs, axis=-1)
 
     family = type("Toy", (type(FAMILIES["mlp"]),), {"data": OnHost})
-    with pytest.raises(ValueError, match=r"'toy' cannot be made on a device: OnHost .* data='host'"):
+    with pytest.raises(ValueError, match=r"'toy' cannot be made on a device, because OnHost .* data='host'"):
         DeviceStream(Task(registered(family)), 8)

@@ -210,7 +210,9 @@ def test_conditions_belong_to_options(condition):
 
 def test_too_few_examples_for_a_batch():
     task = Task(num_rules=3, num_train=100)
-    with pytest.raises(ValueError, match="num_train=100 is less than batch_size=256; expected one batch"):
+    with pytest.raises(
+        ValueError, match="num_train=100 is less than batch_size=256; expected a batch or more"
+    ):
         Cell(task, 8, "modular", ((0, 0),))
 
 

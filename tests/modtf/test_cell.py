@@ -25,7 +25,7 @@ def test_members():
     ("changes", "message"),
     [
         ({"members": ()}, "at least one"),
-        ({"members": ((0, 0), (0, 0))}, r"\(0, 0\)\): expected .* each once"),
+        ({"members": ((0, 0), (0, 0))}, r"\(0, 0\)\) is not valid; expected .* each once"),
         ({"width": 0}, "width=0"),
     ],
 )

@@ -79,7 +79,7 @@ def register_figure(name: str, families: Sequence[str] | None = None) -> Callabl
 
             meant = [name for name in study.results["arch"].unique() if is_one_of(name, wanted)]
             if not meant:
-                raise NotMeant(f"it is one of {', '.join(wanted)}")
+                raise NotMeant(f"it applies to {', '.join(wanted)} only")
             return draw(study.of_families(meant), choice)
 
         FIGURES.register(name)(draw if families is None else of_families)

@@ -159,7 +159,7 @@ def test_a_bare_matrix(tmp_path):
     assert "alignment" in report_text(layers)
     assert "[" not in report_text(layers)
     with pytest.raises(
-        ValueError, match=r"layers is empty; expected the layers that modtf\.measure_activations returns"
+        ValueError, match=r"layers is empty; expected what modtf\.measure_activations returns"
     ):
         write_routing_report([], tmp_path)
 

@@ -188,3 +188,7 @@ def _rnn(old: Any, new: Any, p: np.ndarray) -> None:
 
 
 EMBED: Mapping[str, Callable[[Any, Any, np.ndarray], None]] = {"mlp": _mlp, "mha": _mha, "rnn": _rnn}
+#: architecture -> why none of its monolithic models computes what a modular one does
+NO_MONOLITHIC = {
+    "rnn": "the memory of a cell belongs to one unit, and would have to move between the units of modules"
+}
