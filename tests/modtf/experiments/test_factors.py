@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from modtf.experiments.modarch.given import times
-from modtf.experiments.modarch.studies import factors_cosine
+from modtf.experiments.modarch.studies import factors_cosine, misrouting_cosine
 from modtf.experiments.modarch.studies.factors import FOLDER
 from modtf.studies import load_study
 
@@ -44,14 +44,22 @@ def test_nothing_is_trained_on_tasks_that_it_was_tuned_on(learned):
     assert not tuned_on & {task for cell in learned.values() for task, _ in cell.members}
 
 
-def test_under_cosine_every_router_has_the_rate_with_the_lowest_validation_loss_of_other_tasks():
-    page = runpy.run_path(str(DOCS / "scripts" / "draw_cosine.py"))
-    assert page["best_rates"](page["tuned"]()) == factors_cosine.RATES
+@pytest.mark.parametrize(
+    ("script", "study"),
+    [("draw_cosine", factors_cosine), ("draw_misrouting_cosine", misrouting_cosine)],
+)
+def test_under_cosine_every_router_has_the_rate_with_the_lowest_validation_loss_of_other_tasks(
+    script, study, monkeypatch
+):
+    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
+    page = runpy.run_path(str(DOCS / "scripts" / f"{script}.py"))
+    assert page["best_rates"](page["tuned"]()) == study.RATES
     assert not {*factors_cosine.TUNED_ON} & {*factors_cosine.TASKS}
-    for name in ("factors_cosine", "factors_cosine_tuning"):
-        with ZipFile(DOCS / "study" / f"{name}.zip") as archive:
+    name = study.__name__.rpartition(".")[2]
+    for which in (name, f"{name}_tuning"):
+        with ZipFile(DOCS / "study" / f"{which}.zip") as archive:
             committed = {path.partition("/")[0] for path in archive.namelist()}
-        assert committed == {cell.folder for cell in load_study(name).cells}
+        assert committed == {cell.folder for cell in load_study(which).cells}
 
 
 def test_how_many_times_as_much():

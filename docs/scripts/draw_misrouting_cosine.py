@@ -1,0 +1,60 @@
+"""Print the tables of docs/misrouting.md on fixed routing under a cosine schedule.
+
+    modtf sweep --study=misrouting_cosine_tuning --out=studies/misrouting_cosine_tuning
+    modtf sweep --study=misrouting_cosine --out=studies/misrouting_cosine
+    python docs/scripts/evaluate_misrouting.py studies/misrouting_cosine \\
+        docs/study/misrouting_cosine_crossed.csv
+    python docs/scripts/draw_misrouting_cosine.py
+
+It reads docs/study/misrouting_cosine.zip, misrouting_cosine_tuning.zip and misrouting_cosine_crossed.csv.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+from draw_cosine import rates, trial_losses
+from draw_cross import cross, cross_table
+from draw_misrouting import costs
+
+import modtf
+from modtf.analysis import kind_label
+from modtf.analysis.contents import stands_on
+from modtf.experiments.modarch.studies.factors_cosine import trials
+from modtf.experiments.modarch.studies.misrouting_cosine import RATES, routings
+
+DOCS = Path(__file__).parents[1]
+STUDIES = DOCS / "study"
+CROSSED = STUDIES / "misrouting_cosine_crossed.csv"
+
+
+def read() -> modtf.Study:
+    """Read all reported models."""
+    return modtf.Study.read(STUDIES / "misrouting_cosine.zip")
+
+
+def tuned() -> pd.DataFrame:
+    """Return the validation loss at the end of every trial."""
+    return trial_losses(STUDIES / "misrouting_cosine_tuning.zip", trials(routings(), RATES))
+
+
+def texts(study: modtf.Study) -> dict[str, list[str]]:
+    """Return the tables of the page."""
+    tables = [
+        stands_on(
+            part.cells,
+            part.checkpoint,
+            f"**{kind_label(*part.kinds[0])}, cosine schedule**\n\n{costs(part)}",
+        )
+        for part in study.by_kind
+    ]
+    crossed = stands_on(study.cells, "last", cross_table(cross(study, CROSSED)))
+    return {"misrouting.md": [crossed, *tables, rates(tuned())]}
+
+
+def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
+    """Draw nothing: the page has tables."""
+    return []
+
+
+if __name__ == "__main__":
+    print("\n\n".join(texts(read())["misrouting.md"]))

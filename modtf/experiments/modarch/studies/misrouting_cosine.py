@@ -1,0 +1,62 @@
+"""The study `misrouting` under a cosine schedule, in part: 9 cells of the MLP in regression, 26 to tune.
+
+    modtf sweep --study=misrouting_cosine_tuning --out=studies/misrouting_cosine_tuning
+    modtf sweep --study=misrouting_cosine --out=studies/misrouting_cosine
+
+The protocol, the reported tasks and the search for learning rates are those of `factors_cosine`: R = M = 8,
+width 32, 10,000 steps, tasks 10 to 14, each fixed routing at the rate with the lowest validation loss on
+tasks 5 to 7. Perfect, uniform and random routing are cells of `factors_cosine` too.
+"""
+
+from modtf.cell import Cell
+from modtf.experiments.modarch.studies import factors_cosine
+from modtf.experiments.modarch.studies.factors_cosine import GIVEN, Rates, named_cells, trials
+from modtf.experiments.modarch.studies.misrouting import dose
+from modtf.studies.grid import Grid, grid
+from modtf.studies.load import register_study
+
+#: fixed routing: its name, and matrix, amount, whether one module is sampled
+DOSES: dict[str, tuple[str, float, bool]] = {
+    "spread 0.1, sampled": ("spread", 0.1, True),
+    "spread 0.25, weighted": ("spread", 0.25, False),
+    "spread 0.5, sampled": ("spread", 0.5, True),
+    "spread 0.5, weighted": ("spread", 0.5, False),
+    "block 2, sampled": ("block", 2, True),
+    "block 2, weighted": ("block", 2, False),
+}
+#: setting -> fixed routing -> the rate with the lowest validation loss
+RATES: Rates = {
+    "regression": {
+        "spread 0.1, sampled": 1e-2,
+        "spread 0.25, weighted": 1e-2,
+        "spread 0.5, sampled": 1e-2,
+        "spread 0.5, weighted": 1e-2,
+        "block 2, sampled": 3e-2,
+        "block 2, weighted": 3e-2,
+    }
+}
+
+
+def routings() -> dict[str, Grid]:
+    """Return every fixed routing by its name."""
+    return {name: grid(variant="clamped") * dose(*which) for name, which in (GIVEN | DOSES).items()}
+
+
+def all_rates() -> Rates:
+    """Return the chosen rates, with those of `factors_cosine` for perfect, uniform and random routing."""
+    shared = factors_cosine.RATES
+    return {
+        setting: {name: shared[setting][name] for name in GIVEN} | chosen for setting, chosen in RATES.items()
+    }
+
+
+@register_study("misrouting_cosine_tuning")
+def tuning() -> list[Cell]:
+    """Return every fixed routing at every starting rate, on tasks that are not reported."""
+    return [cell for *_, cell in trials(routings(), RATES)]
+
+
+@register_study("misrouting_cosine")
+def cells() -> list[Cell]:
+    """Return every fixed routing at its rate, on the reported tasks."""
+    return [cell for _, cell in named_cells(routings(), all_rates())]
