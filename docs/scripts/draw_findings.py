@@ -72,7 +72,7 @@ def networks_seldom_find_the_rules(studies: Studies) -> str:
     return f"""\
 ## 2. Networks seldom find the rules
 
-An alignment of 0 is one module per rule, and random routing has {1 - 1 / NUM_RULES:.3f}. The alignment of `modular` is
+Alignment is a distance from the rules, so lower is better. It is 0 for one module per rule, and {1 - 1 / NUM_RULES:.3f} for random routing. The alignment of `modular` is
 {_ci(found[MLP, "modular"])} in the MLP and {_ci(found[RNN, "modular"])} in the RNN. A router that sees only the rule, `modular_op`,
 has {_ci(found[MLP, "modular_op"])} in the MLP and {_ci(found[RNN, "modular_op"])} in the RNN ({models[0]} and {models[1]}).
 
@@ -120,7 +120,7 @@ Modules trained under perfect routing, and evaluated with a tenth misrouted, hav
 
 ![Loss of modules trained and evaluated with perfect routing or with a tenth of the tokens misrouted](images/misrouting_cross.png)
 
-*Caveat*: last weights of one seed per task, at a constant rate. Under a cosine schedule the order is the same and all multiples are larger.
+*Caveat*: only the last weights were evaluated, with one seed per task, at a constant rate. Under a cosine schedule the order is the same and all multiples are larger.
 Evidence: [the cost of misrouting](misrouting.md).
 """
 
@@ -136,10 +136,11 @@ def alignment_and_price(studies: Studies) -> str:
     return f"""\
 ## 5. Equal alignment can hide very different costs
 
-Two fixed routings both have an alignment of 0.5. Out of distribution, the first (`spread` .5) has
-{_ci(spread, " times perfect routing's loss")}. The second (`block` 2) has {_ci(block, " times perfect routing's loss")}.
-Setting: MLP regression, weighted, ten tasks. Among the matrices that trained routers reach, alignment does
-rank costs: Spearman's correlation within a task lies between {least} and {most} in distribution (weighted; {len(rows)} task types).
+Two fixed routings both have an alignment of 0.5. In the first (`spread` .5), each rule's own module has half of the weight, and the others share the rest.
+In the second (`block` 2), two rules share two modules evenly. Out of distribution, the first has
+{_ci(spread, " times perfect routing's loss")}. The second has {_ci(block, " times perfect routing's loss")}.
+Setting: MLP regression, weighted, ten tasks. Among the matrices that trained routers reach, a matrix
+farther from the rules does tend to cost more. Spearman's correlation within a task lies between {least} and {most} in distribution (weighted; {len(rows)} task types).
 
 *Caveat*: the first two matrices were made by hand. Evidence: [the cost of misrouting](misrouting.md).
 """
@@ -155,7 +156,7 @@ def balance_is_not_specialisation(studies: Studies) -> str:
 ## 6. Balance is not specialisation
 
 Whether routers with more even load align better with the rules depends on the task type. The rank correlation is
-{numbers[MLP]} in MLP regression. In RNN regression it is {numbers[RNN]}. Positive: more even, better aligned.
+{numbers[MLP]} in MLP regression. In RNN regression it is {numbers[RNN]}. A positive value means: the more even, the better aligned.
 Intervals are over routers and tasks. Random routing is perfectly balanced and carries no information about the rule.
 
 *Caveat*: ten routers in the MLP, five in the RNN. Evidence: [which measures track specialisation](measures.md).

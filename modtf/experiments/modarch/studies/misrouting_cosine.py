@@ -46,7 +46,8 @@ def all_rates() -> Rates:
     """Return the chosen rates, with those of `factors_cosine` for perfect, uniform and random routing."""
     shared = factors_cosine.RATES
     return {
-        setting: {name: shared[setting][name] for name in GIVEN} | chosen for setting, chosen in RATES.items()
+        setting: {name: shared[setting][name] for name in GIVEN} | dict(chosen)
+        for setting, chosen in RATES.items()
     }
 
 
