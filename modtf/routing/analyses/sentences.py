@@ -80,6 +80,6 @@ def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names, ti
     verb, _, rest = what.partition(" ")
     if len(layers) == 1:
         verb = f"{verb[:-1]}ies" if verb.endswith("y") else f"{verb}s"
+    part = part[part["layer"].isin(layers)]
     chance = number_range(part["chance_low"].min(), part["chance_high"].max())
-    top = part.loc[part["layer"].isin(layers), "value"].max()
-    return f"{words} {verb} {rest}: {title} up to {number(top)}, chance {chance}."
+    return f"{words} {verb} {rest}: {title} up to {number(part['value'].max())}, chance {chance}."

@@ -4,6 +4,7 @@ import itertools
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 import slow_analyses as slow
 from slow_analyses import choices
@@ -14,6 +15,8 @@ from modtf.routing.analyses.coactivation import same_loads
 from modtf.routing.analyses.dependence import shifted
 from modtf.routing.analyses.permuting import few_and_range, sample
 from modtf.routing.analyses.saturation import paired
+from modtf.routing.analyses.sentences import beyond_chance
+from modtf.routing.names import Names
 
 NUMBER, TOP_K, LAYERS = 70, 3, 2  # more experts than one word has bits
 DOCUMENTS = np.repeat(np.arange(6), [40, 7, 20, 3, 70, 10])
@@ -204,3 +207,10 @@ def test_documents_without_a_segment_and_caches_that_hold_all(length, number):
     expected = {"segment_routing_best_performance"} if number == 2 else {"segment_cache_best_hit_rate"}
     assert measures == expected
     assert ANALYSES["cache"]().analyse(data, Options(permutations=2)).table.empty == (number == 2)
+
+
+def test_a_sentence_has_the_chance_of_the_layers_that_it_names():
+    limits = {"chance": [0.3, 0.1], "chance_low": [0.2, 0.08], "chance_high": [0.4, 0.12]}
+    table = pd.DataFrame({"layer": [0, 1], "measure": "share", "item": "", "value": [0.1, 0.9], **limits})
+    sentence = beyond_chance(table, "share", "carry information", Names())
+    assert sentence == "Layer 1 carries information: share up to 0.90, chance 0.080 to 0.12."
