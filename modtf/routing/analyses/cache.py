@@ -1,5 +1,6 @@
 """Cache simulation: how many experts would be found in a cache of a given size."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import matplotlib
@@ -57,16 +58,16 @@ class Cache(Analysis):
         """Return the hit rates of every layer by policy and size."""
         data, stacked = simulated_tokens(data, options)
         sizes = [stacked.shape[2] * size for size in SIZES]
-        parts: dict[tuple[int, int], dict[Any, Any]] = {}
-        for size in options.progress([size for size in sizes if size < data.num_experts]):
-            for policy in POLICIES:
-                found = hits(stacked, data.num_experts, size, frequent=policy == LFU)
-                for row, some in enumerate(found):
-                    draw, place = divmod(row, len(data.layers))
-                    parts.setdefault((draw, place), {})[f"{policy}_{size}"] = some
+        found = {
+            f"{policy}_{size}": hits(stacked, data.num_experts, size, frequent=policy == LFU)
+            for size in options.progress([size for size in sizes if size < data.num_experts])
+            for policy in POLICIES
+        }
         rows: list[dict[str, Any]] = []
-        for place in range(len(data.layers) if parts else 0):
-            rows += hit_rows(data, place, parts, options)
+        for place, layer in enumerate(data.layers if found else ()):
+            in_order, shuffled = hit_rows(data, place, found, options)
+            rows += in_order
+            rows += rows_of(layer, {(measure, SHUFFLED): rate for measure, rate in shuffled.items()})
         if not rows:
             note = f"All caches of {sizes[0]} or more experts hold all {data.num_experts} experts."
             return Analysed(pd.DataFrame(columns=COLUMNS), (note,), (), data.notes)
@@ -90,20 +91,26 @@ def simulated_tokens(data: Choices, options: Options) -> tuple[Choices, NDArray[
 
 
 def hit_rows(
-    data: Choices, place: int, parts: dict[tuple[int, int], dict[Any, Any]], options: Options
-) -> list[dict[str, Any]]:
-    """Return the rows of a layer, from the hits of every token `[T]` by draw and place, policy and size."""
+    data: Choices, place: int, found: Mapping[str, NDArray[Any]], options: Options
+) -> tuple[list[dict[str, Any]], dict[str, float]]:
+    """Return the rows of a layer, and the hit rates of tokens that are permuted over all documents.
+
+    Args:
+        data: the sample that was simulated.
+        place: the index of the layer.
+        found: measure -> hits of every token `[draws * layers, T]`, in the order of `simulated_tokens`.
+        options: of the analysis.
+    """
     assert data.experts is not None
     chosen = (data.experts[place] >= 0).sum(axis=1)
-    whole = {key: (some, chosen) for key, some in parts[0, place].items()}
-    value, without, sizes = ratios(whole, data.groups)
-    draws = range(2, max(draw for draw, _ in parts) + 1)
-    total = max(int(chosen.sum()), 1)
-    chance = [{key: some.sum() / total for key, some in parts[draw, place].items()} for draw in draws]
+    value, without, sizes = ratios({key: (some[place], chosen) for key, some in found.items()}, data.groups)
+    total, layers = max(int(chosen.sum()), 1), len(data.layers)
+    draws = range(1, len(next(iter(found.values()))) // layers)
+    shuffled, *chance = (
+        {key: some[draw * layers + place].sum() / total for key, some in found.items()} for draw in draws
+    )
     layer = data.layers[place]
-    shuffled = {(measure, SHUFFLED): some.sum() / total for measure, some in parts[1, place].items()}
-    rows = rows_of(layer, value, without, sizes, chance, options.confidence, few_and_range)
-    return rows + rows_of(layer, shuffled)
+    return rows_of(layer, value, without, sizes, chance, options.confidence, few_and_range), shuffled
 
 
 def hits(

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from modtf.metrics.distributions import Array
-from modtf.routing.analyses.cache import hits, simulated_tokens
+from modtf.routing.analyses.cache import hit_rows, hits, simulated_tokens
 from modtf.routing.analyses.chance import permuted_within, rows_of
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.permuting import few_and_range, ratios, sample
+from modtf.routing.analyses.permuting import few_and_range, sample
 from modtf.routing.analyses.registry import COLUMNS, Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
@@ -146,22 +146,11 @@ def best_f1(often: Array, length: int) -> float:
 def sch_rows(data: Choices, stacked: Array, options: Options) -> list[dict[str, Any]]:
     """Return the rows of SCH, from a sample and its permuted choices."""
     assert data.experts is not None
-    size, layers = TIMES * data.experts.shape[2], len(data.layers)
+    size = TIMES * data.experts.shape[2]
     if size >= data.num_experts:
         return []
     found = {f"{SCH}_{length}": hits(stacked, data.num_experts, size, ahead=length) for length in LENGTHS}
-    rows: list[dict[str, Any]] = []
-    for place, layer in enumerate(data.layers):
-        chosen = (data.experts[place] >= 0).sum(axis=1)
-        parts = {key: (some[place], chosen) for key, some in found.items()}
-        value, without, sizes = ratios(parts, data.groups)
-        total = max(int(chosen.sum()), 1)
-        chance = [
-            {key: some[draw * layers + place].sum() / total for key, some in found.items()}
-            for draw in range(2, len(stacked) // layers)
-        ]
-        rows += rows_of(layer, value, without, sizes, chance, options.confidence, few_and_range)
-    return rows
+    return [row for place in range(len(data.layers)) for row in hit_rows(data, place, found, options)[0]]
 
 
 def sentences(table: pd.DataFrame, data: Choices) -> list[str]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from modtf.routing.analyses.chance import permuted_within, rows_of
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.permuting import ratios, sample
+from modtf.routing.analyses.permuting import divided, ratios, sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
@@ -58,7 +58,7 @@ class Repetition(Analysis):
             whole = repeated(first, bits, same)
             value, without, sizes = ratios({name: whole[name] for name in self.measures(data)}, groups)
             chance = [
-                {name: ratio(*some[name]) for name in value}
+                {name: divided(*map(np.count_nonzero, some[name])) for name in value}
                 for order in orders
                 for some in [repeated(first[order], bits[order], same)]
             ]
@@ -99,12 +99,6 @@ def repeated(
     counts = same & taken[1:] & taken[:-1]
     shared = np.bitwise_and(bits[1:], bits[:-1]).any(axis=1)
     return {FIRST: (counts & (first[1:] == first[:-1]), counts), ANY: (counts & shared, counts)}
-
-
-def ratio(above: NDArray[np.bool_], below: NDArray[np.bool_]) -> float:
-    """Return the share of counted pairs that repeat an expert; NaN if none counts."""
-    number = np.count_nonzero(below)
-    return np.count_nonzero(above) / number if number else float("nan")
 
 
 def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
