@@ -20,6 +20,7 @@ from modtf.analysis.claims import mean_evidence
 from modtf.analysis.contents import stands_on, whole_kinds
 from modtf.analysis.figures.base import Picture, write_pngs
 from modtf.analysis.figures.layout import Look, panels
+from modtf.analysis.pairs import log_ratios
 from modtf.analysis.text import markdown_table
 from modtf.experiments.modarch.given import Dose, with_doses
 from modtf.families import FAMILIES
@@ -85,8 +86,10 @@ def _dose(rows: pd.DataFrame, which: Dose, prefix: str) -> pd.DataFrame:
 
 def _multiple(rows: pd.DataFrame, best: pd.DataFrame, level: float) -> dict[str, float]:
     """Return mean, low and high of the geometric mean of the ratios on the same tasks."""
-    both = rows[["data_seed", "value"]].merge(best[["data_seed", "value"]], on="data_seed")
-    found = mean_evidence(both.assign(log=np.log(both["value_x"] / both["value_y"])), "log", "", level=level)
+    both = rows[["data_seed", "value"]].merge(
+        best[["data_seed", "value"]], on="data_seed", suffixes=("_first", "_second")
+    )
+    found = mean_evidence(both.assign(log=log_ratios(both)), "log", "", level=level)
     return dict(zip(("mean", "low", "high"), np.exp([found.value, *found.interval]), strict=True))
 
 

@@ -28,9 +28,9 @@ class Dependence(Analysis):
     `adjusted_mutual_information` is (I - E) / (H - E), where H is the smaller entropy of the two choices.
     0 is no dependence, 1 means that one choice determines the other.
 
-    The chance level shifts the choices of the next layer within each document by a random number of tokens,
-    around its end. So neither a document's topic, which both layers may follow, nor runs of tokens with the
-    same choice count as dependence between layers.
+    The chance level shifts the choices of the next layer within each document by a random number of tokens.
+    Tokens that pass the end of a document continue at its start. So neither a document's topic, which both
+    layers may follow, nor runs of tokens with the same choice count as dependence between layers.
     """
 
     title = "Cross-layer dependence"

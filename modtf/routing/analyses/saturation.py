@@ -28,9 +28,10 @@ class Saturation(Analysis):
     Experts keep their numbers over training, so they are compared by number. The comparison of two models
     matches experts one to one instead, and calls the result shared routing.
 
-    The chance level pairs every token with a random token of another document in the last checkpoint. That
-    are independent choices at the same loads: the sum over experts of p_i q_i / k for shares p and q of
-    tokens. Whole documents are paired, so tokens of a document stay alike.
+    The chance level pairs every token with a random token of another document in the last checkpoint. The
+    choices of such a pair are independent, at the same loads. Their mean overlap is the sum over experts of
+    p_i q_i / k, for the shares p and q of tokens that choose expert i. Whole documents are paired, so
+    tokens of a document stay alike.
     """
 
     title = "Router saturation"
