@@ -41,6 +41,7 @@ class ExpertChoice(Router):
         order = ops.sort(of_batch, axis=2)
         least = ops.take(order, ops.reshape(num_tokens - taken, [1]), axis=2)
         chosen = ops.cast(shares >= least, shares.dtype)
-        nobody = ops.cast(ops.sum(chosen, axis=1, keepdims=True) == 0, shares.dtype)
+        some = ops.cast(shares > 0, shares.dtype)  # saturated: a module takes tokens whose share is 0
+        nobody = ops.cast(ops.sum(chosen * some, axis=1, keepdims=True) == 0, shares.dtype)
         kept = shares * (chosen + nobody)
         return kept / ops.sum(kept, axis=1, keepdims=True)

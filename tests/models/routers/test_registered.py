@@ -217,3 +217,6 @@ def test_expert_choice():
     kept = np.where(taken, shares, 0)
     np.testing.assert_allclose(p, kept / kept.sum(axis=1, keepdims=True), rtol=1e-12)
     np.testing.assert_allclose(route("expert_choice", capacity=3.0), shares, rtol=1e-12)
+    one_off = np.concatenate([SCORES[:, :2], np.full_like(SCORES[:, :1], -1e4)], axis=1)
+    p = route("expert_choice", one_off, capacity=1.0)  # the last module has the share 0 of every token
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
