@@ -58,7 +58,7 @@ def _own_options(
     owners = [(family, name) for family in families for name in (*variants[family.name], *models)]
     asked = {namespace: settings[namespace] for namespace in OPTIONS if settings[namespace]}
     own, known = share_options(asked, owners, values.architecture)
-    networks = [values.architecture or f.architecture for f in families if variants[f.name]]
+    networks = [f.network(name, values.architecture) for f in families for name in variants[f.name]]
     of_models = [*(f"the architecture {name!r}" for name in networks), *map(repr, models)]
     for namespace in asked:
         names = of_models if namespace == "model" else [name for _, name in owners]

@@ -44,7 +44,7 @@ def build(
         seed: the seed of the initial weights, or one per member; 0 by default.
         dtype: "float32" (default), "float64" or "mixed_bfloat16".
         router: the router's own options, such as `{"modules": 16}`.
-        architecture: the architecture's name; by default that of the task's family.
+        architecture: the architecture's name; by default that of the variant or of the task's family.
         **options: the architecture's own options, such as `cell="simple"` (rnn).
 
     Returns:
@@ -60,12 +60,11 @@ def build(
         564105
     """
     population = Population.of(task, seed)
-    if architecture is None:
-        architecture = population.family.architecture
     runs = population.family.variant(variant)
     if runs.router not in ROUTERS:
         names = [known.name for known in population.family.variants]
         check_choice("variant", variant, dict.fromkeys([*names, *ROUTERS]))
+    architecture = population.family.network(variant, architecture)
     population.family.check_variant(population.task, variant)
     if not isinstance(router, Mapping | None):
         raise ValueError(f"router={router!r} is not valid; expected a dict with the router's options.")
@@ -88,8 +87,7 @@ def trains_alone(cell: Cell) -> bool:
         raise ValueError(
             f"A registered model and a router have the same name, {cell.runs!r}. Rename one of them."
         )
-    architecture = cell.architecture or cell.task.family.architecture
-    return cell.runs in MODELS or not ARCHITECTURES[architecture].has_members_axis
+    return cell.runs in MODELS or not ARCHITECTURES[cell.network].has_members_axis
 
 
 def build_cell(cell: Cell, population: Population) -> keras.Model:

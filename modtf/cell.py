@@ -33,7 +33,7 @@ class Cell:
     protocol: Protocol = None  # type: ignore[assignment]  # the published one, if none is given
     router: Mapping[str, Any] = field(default_factory=dict)  # options of the router
     model: Mapping[str, Any] = field(default_factory=dict)  # options of the architecture
-    architecture: str | None = None  # its name; the family's own by default
+    architecture: str | None = None  # its name; that of the variant or family by default
     trainer: Mapping[str, Any] = field(default_factory=dict)  # options of the variant's trainer
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class Cell:
         self.task.family.check_training(self.task, self.protocol.training)
         for name in ("router", "model", "trainer"):
             object.__setattr__(self, name, check_options(name, getattr(self, name)))
-        if self.architecture == self.task.family.architecture:
+        if self.network == self.task.family.network(self.variant):
             object.__setattr__(self, "architecture", None)
 
     @property
@@ -63,6 +63,11 @@ class Cell:
     def runs(self) -> str:
         """The name of the variant's registered router, or model."""
         return self.task.family.variant(self.variant).router
+
+    @property
+    def network(self) -> str:
+        """The name of the architecture that is built."""
+        return self.task.family.network(self.variant, self.architecture)
 
     @property
     def label(self) -> str:

@@ -134,6 +134,18 @@ class Family:
         """Return the variant of a name. A name that the family lacks is a registered router or model."""
         return next((one for one in self.variants if one.name == name), None) or Variant(name)
 
+    def network(self, variant: str, architecture: str | None = None) -> str:
+        """Return the name of a variant's network: `architecture` if given, else its own, else the family's.
+
+        Raise `ValueError` if the variant has its own network and `architecture` is another one."""
+        own = self.variant(variant).architecture
+        if own and architecture not in (None, own):
+            raise ValueError(
+                f"architecture={architecture!r}: the variant {variant!r} fixes architecture={own!r}. Leave "
+                "it out."
+            )
+        return architecture or own or self.architecture
+
     def performance_measure(self, setting: str) -> str:
         """Return the performance measure: "loss" or "error"."""
         return self.performance.get(setting) or SETTINGS[setting].performance

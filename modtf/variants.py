@@ -24,6 +24,7 @@ class Variant:
             "package.module:function" to one. The default trains on the "train" stream of the task, from start
             to end, after a warm start of the router if requested.
         by_default: whether commands and studies run it by default.
+        architecture: the name of its network; by default the family's.
 
     Example:
         >>> Variant("two_of_all", "2 of all", router="top_k", model={"router.k": 2}).router
@@ -36,13 +37,14 @@ class Variant:
     model: Mapping[str, Any] | None = None
     trainer: Any = TRAINER
     by_default: bool = True
+    architecture: str = ""
 
     def __post_init__(self) -> None:
         check_name("a variant", self.name)
         object.__setattr__(self, "title", self.title or self.name)
         object.__setattr__(self, "router", self.router or self.name)
         what = f"The variant {self.name!r}"
-        check_attributes(what, self, title=str, router=str)
+        check_attributes(what, self, title=str, router=str, architecture=str)
         object.__setattr__(self, "model", check_options(f"{what}: model", self.model or {}))
         if not (isinstance(self.trainer, str) or callable(self.trainer)):
             raise ValueError(

@@ -88,8 +88,7 @@ def least_parameters(architecture: str, width: int) -> int:
 
 def check_size(cell: Cell) -> None:
     """Raise `ValueError` if a cell certainly cannot fit into memory, without building it."""
-    architecture = cell.architecture or cell.task.family.architecture
-    least = 0 if cell.runs in MODELS else least_parameters(architecture, cell.width)
+    least = 0 if cell.runs in MODELS else least_parameters(cell.network, cell.width)
     what = f"{cell.label} with {len(cell.members)} members"
     mend = "Choose smaller batches, a smaller width, fewer rules or fewer members."
     check_fits(what, cell_bytes(cell, least), mend)

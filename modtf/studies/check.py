@@ -30,7 +30,6 @@ def check_cells(cells: Sequence[Cell]) -> None:
 
 def check_cell(cell: Cell) -> None:
     """Raise `ValueError` for a cell that cannot be built. This imports no TensorFlow."""
-    architecture = cell.architecture or cell.task.family.architecture
     cell.task.family.check_variant(cell.task, cell.variant)
     if cell.runs in MODELS:
         check_known_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.runs))
@@ -38,11 +37,11 @@ def check_cell(cell: Cell) -> None:
     if cell.runs not in ROUTERS:
         names = [variant.name for variant in cell.task.family.variants]
         check_choice("variant", cell.variant, dict.fromkeys([*names, *ROUTERS, *MODELS]))
-    check_choice("architecture", architecture, ARCHITECTURES)
-    if cell.architecture is None:
+    check_choice("architecture", cell.network, ARCHITECTURES)
+    if cell.network == cell.task.family.architecture:
         _, options = cell.task.family.variant(cell.variant).options(cell.router, cell.model)
         cell.task.family.check_model(cell.task, options)
-    check_width(architecture, cell.width, cell.task.num_rules, cell.router.get("modules"))
+    check_width(cell.network, cell.width, cell.task.num_rules, cell.router.get("modules"))
 
 
 def check_memory(cells: Sequence[Cell]) -> None:

@@ -149,8 +149,7 @@ def parameters_of(cell: Cell) -> int:
 
 def _kind(cell: Cell) -> tuple[str, str]:
     """Return the key of one measurement: a registered model, or an architecture with a family's data."""
-    family = cell.task.family
-    return family.name, cell.runs if cell.runs in MODELS else cell.architecture or family.architecture
+    return cell.task.arch, cell.runs if cell.runs in MODELS else cell.network
 
 
 def _parameters(cells: Sequence[Cell]) -> Callable[[Cell], int]:

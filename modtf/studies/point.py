@@ -39,8 +39,10 @@ def options_known(
     if namespace == "router":
         known = {} if own else options_of(ROUTERS[str(chosen.router)], "__init__", skip=2)
         return {name: default for name, default in known.items() if ROUTER + name not in fixed}
-    network = architecture or family.architecture
-    known = options_of_model(str(chosen.router)) if own else options_of(ARCHITECTURES[network], "make_layers")
+    if own:
+        known = options_of_model(str(chosen.router))
+    else:
+        known = options_of(ARCHITECTURES[family.network(variant, architecture)], "make_layers")
     return {name: default for name, default in known.items() if name not in fixed}
 
 

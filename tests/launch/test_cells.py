@@ -114,6 +114,28 @@ def test_a_familys_own_variants_and_their_options():
     assert "pictures: plain*, two_of_all*, in_stages*." in given(run)["variant"].help
 
 
+def test_a_variant_may_have_its_own_network():
+    @register_family("networks")
+    class Networks(MLP):
+        variants = (
+            Variant("plain", router="modular"),
+            Variant("recurrent", router="modular", architecture="rnn"),
+        )
+        reference, oracle = "plain", None
+
+    found = cells("--arch=networks", "--set=model.cell=simple")
+    assert {name: cell.network for name, cell in found.items()} == {"plain": "mlp", "recurrent": "rnn"}
+    assert {name: cell.model for name, cell in found.items()} == {
+        "plain": {},
+        "recurrent": {"cell": "simple"},
+    }
+    own = cells("--arch=networks", "--variant=recurrent")["recurrent"]
+    assert own.to_dict()["cell"]["architecture"] is None, "the variant's name says it"
+    assert cells("--arch=networks", "--variant=recurrent", "--architecture=rnn")["recurrent"] == own
+    with pytest.raises(ValueError, match="variant 'recurrent' fixes architecture='rnn'"):
+        cells("--arch=networks", "--architecture=mlp")
+
+
 @pytest.mark.usefixtures("pictures")
 @pytest.mark.parametrize(
     ("argument", "words"),
