@@ -21,7 +21,7 @@ class Task:
 
     Args:
         arch: the name of the family, which sets the rules and the default network: mlp, mha, rnn,
-            vqa_mnist, corruptions or a registered one.
+            vqa_mnist, sqoop, corruptions or a registered one.
         setting: "regression"; "classification", whether the output is at least 0; or another setting of the
             family, see `modtf.settings`. The default is the family's first.
         num_rules: R, at least 2; optional if the family fixes it.

@@ -1,4 +1,4 @@
-"""The network of VQA-MNIST: an encoder, intermediate modules in a tree of calls, and a classifier."""
+"""The network of VQA-MNIST and SQOOP: an encoder, intermediate modules in a tree of calls, a classifier."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from modtf.families.vqa_library import FIND, ROUTED_ENCODER, Bank, Library
-from modtf.families.vqa_questions import CLASSIFIER, ENCODER, MODULE, PLACES, QUESTIONS
+from modtf.families.vqa_questions import CLASSIFIER, ENCODER, MODULE, PLACES
 from modtf.models.architectures import register_architecture
 from modtf.models.architectures.vqa_modules import KINDS, Modules
 from modtf.models.base import ModularModel
@@ -33,8 +33,11 @@ class VQANetwork(ModularModel):
         task = self.population.task
         self.places = frozenset(task.places)
         scales = np.random.standard_normal([task.num_rules, self.width])  # the same for every library
-        self.in_turn = QUESTIONS[task.question].in_turn if task.batches != "free" else ()
-        self.question, self.library = QUESTIONS[task.question], Library.of(library, task.question)
+        self.question = task.family.question(task)
+        self.library = Library.of(library, self.question)
+        self.in_turn = self.question.in_turn
+        if self.in_turn and task.batches == "free":
+            self.in_turn = ()
         self.banks: dict[str, list[tuple[Bank, Modules]]] = {place: [] for place in PLACES}
         for place in PLACES:
             for number, bank in enumerate(self.library.banks(place)):

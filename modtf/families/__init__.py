@@ -13,7 +13,7 @@ from modtf.registry import Registry
 
 FAMILIES: Registry[Family] = Registry(
     "family",
-    {name: f"modtf.families.{name}" for name in ("mlp", "mha", "rnn", "vqa_mnist", "corruptions")},
+    {name: f"modtf.families.{name}" for name in ("mlp", "mha", "rnn", "vqa_mnist", "sqoop", "corruptions")},
     check_family,
 )
 

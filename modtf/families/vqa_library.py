@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from modtf.families.vqa_questions import CLASSIFIER, ENCODER, MODULE, PLACES, QUESTIONS
+from modtf.families.vqa_questions import CLASSIFIER, ENCODER, MODULE, PLACES, QUESTIONS, Question
 
 BN, FIND, RESIDUAL, ROUTED = "bn", "find", "residual", "routed"
 ROUTED_ENCODER = "routed_all_all"  # the default library
@@ -35,15 +35,16 @@ class Library:
     """The modules of every layer. Leaves and roots have separate banks if their modules differ in kind."""
 
     name: str
-    question: str
+    question: Question
     degrees: tuple[str, ...]
     bn: bool
 
     @classmethod
-    def of(cls, name: str, question: str) -> "Library":
+    def of(cls, name: str, question: str | Question) -> "Library":
         """Read a name: ENCODER_MODULE_CLASSIFIER, with "_bn" for batch normalisation.
 
-        Raise `ValueError` for any other name, or for one that does not fit the question.
+        Raise `ValueError` for any other name, or for one that does not fit the question, which is given or
+        named.
 
         Example:
             >>> Library.of("group_all_all", "comparison").num_parameters(64)
@@ -58,16 +59,17 @@ class Library:
             raise ValueError(
                 f"library={name!r} is not valid; expected {expected}, optionally followed by _bn."
             )
-        if degrees[1].startswith("mixed") and question != "comparison":
+        asked = QUESTIONS[question] if isinstance(question, str) else question
+        if degrees[1].startswith("mixed") and asked.name != "comparison":
             raise ValueError(
-                f"library={name!r} needs question='comparison', received question={question!r}. Choose "
+                f"library={name!r} needs question='comparison', received question={asked.name!r}. Choose "
                 "another module than 'mixed'."
             )
-        return cls(name, question, tuple(degrees), bn)
+        return cls(name, asked, tuple(degrees), bn)
 
     def banks(self, place: str, called: bool = True) -> tuple[Bank, ...]:
         """Return the modules of a layer. If not `called`, include the unused ones of the released trees."""
-        asked, degree = QUESTIONS[self.question], self.degrees[PLACES.index(place)]
+        asked, degree = self.question, self.degrees[PLACES.index(place)]
         sub_tasks = asked.sub_tasks_at(place if called else MODULE)
         kind = place if place != MODULE else RESIDUAL if degree == "sub" else FIND
         if degree.startswith("mixed"):
@@ -79,7 +81,7 @@ class Library:
 
     def _numbered(self, rules: Sequence[int], degree: str) -> dict[int, int]:
         """Return rule -> module: one for all, one for each rule, or one for each group of rules."""
-        group_of = QUESTIONS[self.question].group_of
+        group_of = self.question.group_of
         if degree == "all":
             return dict.fromkeys(rules, 0)
         if degree.startswith("sub"):
@@ -91,14 +93,13 @@ class Library:
         released code registers."""
         banks = [bank for place in PLACES for bank in self.banks(place, called)]
         finds = {rule for bank in banks if bank.kind == FIND for rule in bank.module_of}
-        scales = len(finds) if called or not finds else len(QUESTIONS[self.question].sub_tasks)
+        scales = len(finds) if called or not finds else len(self.question.sub_tasks)
         sizes = (bank.num_modules * module_parameters(bank.kind, width, self.bn) for bank in banks)
         return scales * width + sum(sizes)
 
     def macs(self, width: int) -> int:
         """Return the multiplications with weights for one example. All routed modules are computed."""
-        asked = QUESTIONS[self.question]
-        side = asked.shape[-2]
+        asked, side = self.question, self.question.shape[-2]
         total = 0
         for place in PLACES:
             for number in asked.calls_at(place):

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from modtf.condition import Condition
-from modtf.families import Family, Option, register_family
+from modtf.families import Option, register_family
 from modtf.families.presets import TAIL
-from modtf.families.vqa_library import ROUTED_ENCODER, Library
-from modtf.families.vqa_questions import PLACES, QUESTIONS, Question
-from modtf.observed import Place
+from modtf.families.vqa_family import QuestionFamily, library
+from modtf.families.vqa_questions import QUESTIONS, Question
 from modtf.protocol import Evaluation, Preset, Protocol, Training
 from modtf.variants import Variant
 
@@ -30,18 +29,10 @@ OTHERS = (
 )
 
 
-def library(name: str, by_default: bool = True) -> Variant:
-    """Return a library with fixed routing, given its degrees at encoder, module and classifier."""
-    title = name.replace("_", " - ").replace(" - bn", " (bn)")
-    return Variant(name, title, router="gt_modular", model={"library": name}, by_default=by_default)
-
-
 @register_family("vqa_mnist")
-class VQAMNIST(Family):
+class VQAMNIST(QuestionFamily):
     title = "VQA-MNIST"
     data = "modtf.datasets.families.vqa_mnist:Digits"
-    architecture = "vqa"
-    settings = ("categorical",)
     options = (
         Option("question", "attribute", "what is asked", tuple(QUESTIONS), always_named=True),
         Option("rounds", 2, "of combinations in training", ROUNDS),
@@ -62,8 +53,6 @@ class VQAMNIST(Family):
             keyed=False,
         ),
     )
-    inputs_by_token, target_by_token = False, False
-    training_length = 1
     conditions = (
         Condition("iid", "combinations seen in training", True),
         Condition("novel", "combinations never seen", options={"novel": True}),
@@ -77,46 +66,15 @@ class VQAMNIST(Family):
     )
     reference, oracle = "all_all_all", None
 
-    def token_shape(self, task: "Task") -> tuple[int, ...]:
-        return question_of(task).shape
-
-    def num_tokens(self, task: "Task") -> int:
-        return question_of(task).num_calls
-
-    def num_classes(self, task: "Task") -> int:
-        return 2
+    def question(self, task: "Task") -> Question:
+        return QUESTIONS[task.question]
 
     def fixed_rules(self, options: Mapping[str, Any]) -> int:
         return len(QUESTIONS[options["question"]].sub_tasks)
 
-    def rule_names(self, task: "Task") -> tuple[str, ...]:
-        return question_of(task).sub_tasks
-
     def check(self, task: "Task") -> None:
         if task.examples != int(task.examples):
             raise ValueError(f"examples={task.examples!r} is not valid; expected an integer.")
-
-    def check_model(self, task: "Task", options: Mapping[str, Any]) -> None:
-        Library.of(options.get("library", ROUTED_ENCODER), task.question)
-
-    def places(self, task: "Task") -> dict[str, Place]:
-        """Return encoder, module and classifier, each by sub-tasks and by their groups."""
-        asked, places = question_of(task), {}
-        for name in PLACES:
-            calls, of_place = asked.calls_at(name), asked.sub_tasks_at(name)
-            sub_tasks = {rule: number for number, rule in enumerate(of_place)}
-            places[name] = Place(
-                name, len(of_place), tuple(asked.sub_tasks[r] for r in of_place), calls, sub_tasks
-            )
-            first, last = asked.group_of[of_place[0]], asked.group_of[of_place[-1]]
-            groups = {rule: asked.group_of[rule] - first for rule in of_place}
-            if last - first + 1 == len(of_place):  # a group for each
-                continue
-            titles = tuple(
-                group[0] + ("..." if group[1:] else "") for group in asked.groups[first : last + 1]
-            )
-            places[f"{name}_groups"] = Place(f"{name}_groups", len(titles), titles, calls, groups)
-        return places
 
     def published(self, task: "Task") -> Preset:
         many = task.examples > PUBLISHED_EXAMPLES
@@ -126,14 +84,9 @@ class VQAMNIST(Family):
         return Preset(task.num_rules, 64, 5, 1, Protocol(training, Evaluation(batches=100, tokens=50_000)))
 
     def quick(self, task: "Task") -> Preset:
-        asked = question_of(task).num_questions
+        asked = self.question(task).num_questions
         batch_size = -(-60 // asked) * asked  # equally many of every question
         training = Training(steps=3_000, learning_rate=1e-3, batch_size=batch_size, evaluations=10, tail=TAIL)
         sizes: dict[str, Any] = dict.fromkeys(("batch_size", "activation_batch_size"), 4 * batch_size)
         evaluation = Evaluation(batches=10, tokens=2_520, draws=5, tokens_per_draw=252, **sizes)
         return Preset(task.num_rules, 16, 3, 1, Protocol(training, evaluation))
-
-
-def question_of(task: "Task") -> Question:
-    """Return the question of a task."""
-    return QUESTIONS[task.question]

@@ -20,6 +20,7 @@ ENCODER, MODULE, CLASSIFIER = PLACES = ("encoder", "module", "classifier")
 class Question:
     """A type of question: its images, and the sub-tasks that are called."""
 
+    name: str
     shape: tuple[int, ...]  # of an example's images
     leaves: Groups  # sub-tasks of the calls that see an image
     roots: Groups = ()  # of the call on two leaves' answers; empty if one call does everything
@@ -31,7 +32,7 @@ class Question:
         questions = range(self.num_questions)
         if not self.roots:
             return tuple((number,) for number in questions)
-        if self.num_leaves != len(TYPES):
+        if sum(self.leaves, ()) != TYPES:
             return ()
         roots, leaves = sum(self.roots, ()), self.sub_tasks
         kinds = [ORDERED.get(root) or root.split("_")[1] for root in roots]
@@ -87,18 +88,23 @@ class Question:
         return 1 if len(self.shape) > 3 else len(self.calls_at(ENCODER))
 
 
+RELATIONS = ("left_of", "right_of", "above", "below")
 QUESTIONS = {
-    "attribute": Question((28, 28, 3), ATTRIBUTES),
-    "multiple": Question((64, 64, 3), ATTRIBUTES),
-    "comparison": Question(
-        (2, 28, 28, 3),
-        tuple((name,) for name in TYPES),
-        (
-            ("same_size", "different_size", "smaller", "larger"),
-            ("same_color", "different_color"),
-            ("same_category", "different_category"),
-            ("same_light", "different_light", "brighter", "darker"),
+    question.name: question
+    for question in (
+        Question("attribute", (28, 28, 3), ATTRIBUTES),
+        Question("multiple", (64, 64, 3), ATTRIBUTES),
+        Question(
+            "comparison",
+            (2, 28, 28, 3),
+            tuple((name,) for name in TYPES),
+            (
+                ("same_size", "different_size", "smaller", "larger"),
+                ("same_color", "different_color"),
+                ("same_category", "different_category"),
+                ("same_light", "different_light", "brighter", "darker"),
+            ),
         ),
-    ),
-    "spatial": Question((64, 64, 3), ATTRIBUTES, (("left_of", "right_of", "above", "below"),)),
+        Question("spatial", (64, 64, 3), ATTRIBUTES, (RELATIONS,)),
+    )
 }
