@@ -77,8 +77,8 @@ def _place(generator: np.random.RandomState, objects: int, answer: bool) -> np.n
                 drawn[:, 0] = generator.randint(FIRST, earlier[:, 0, 0])
             spots[pending, number] = drawn
             distance = np.abs(drawn[:, None] - earlier)
-            bad = ((distance < NEAR).any(axis=2) | (distance < APART).all(axis=2)).any(axis=1)
-            pending = pending[bad]
+            bad = (distance < NEAR).any(axis=2) | (distance < APART).all(axis=2)
+            pending = pending[np.any(bad, axis=1)]
         x = spots[..., 0]
         if number == 0 and not answer:
             spots = spots[x[:, 0] >= FIRST + NEAR]  # room for the second object

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from modtf.families.vqa_family import question_of
 from modtf.families.vqa_library import FIND, ROUTED_ENCODER, Bank, Library
 from modtf.families.vqa_questions import CLASSIFIER, ENCODER, MODULE, PLACES
 from modtf.models.architectures import register_architecture
@@ -33,7 +34,7 @@ class VQANetwork(ModularModel):
         task = self.population.task
         self.places = frozenset(task.places)
         scales = np.random.standard_normal([task.num_rules, self.width])  # the same for every library
-        self.question = task.family.question(task)
+        self.question = question_of(task)
         self.library = Library.of(library, self.question)
         self.in_turn = self.question.in_turn
         if self.in_turn and task.batches == "free":

@@ -64,3 +64,13 @@ class QuestionFamily(Family):
             )
             places[f"{name}_groups"] = Place(f"{name}_groups", len(titles), titles, calls, groups)
         return places
+
+
+def question_of(task: "Task") -> Question:
+    """Return the type of question of a task. Raise `ValueError` if its family asks none."""
+    if isinstance(task.family, QuestionFamily):
+        return task.family.question(task)
+    raise ValueError(
+        f"The network 'vqa' answers questions about images, and arch={task.arch!r} asks none. Choose another "
+        "architecture."
+    )

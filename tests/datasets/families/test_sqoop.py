@@ -2,6 +2,7 @@
 
 import hashlib
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from modtf.datasets.families import sqoop_scenes
 from modtf.datasets.families.base import check_data
 from modtf.datasets.families.sqoop_scenes import APART, NEAR, TILE, pairs, symbols
 from modtf.families.sqoop import SYMBOLS
+from modtf.families.vqa_family import question_of
 from modtf.families.vqa_library import Library
 
-FEW = {"symbols": 8, "examples": 2016}  # 8 training pairs
+FEW: dict[str, Any] = {"symbols": 8, "examples": 2016}  # 8 training pairs
 HOLDS = {  # for spots (row, column)
     "left_of": lambda a, b: a[1] < b[1],
     "right_of": lambda a, b: a[1] > b[1],
@@ -93,7 +95,7 @@ def test_released_parameters():
     """The released SHNMN (D'Amario et al., scripts/vr/models/shnmn.py) with 47 words has 797,187 and
     4,608,259 parameters; a scalar and seven of its words are never used."""
     task = modtf.Task("sqoop")
-    question = task.family.question(task)
+    question = question_of(task)
     for name, released, of_word in (("all_all_all", 797_187, 64), ("all_sub_all", 4_608_259, 82_112)):
         counted = Library.of(f"{name}_bn", question).num_parameters(64)
         assert counted == released - 1 - 7 * of_word
@@ -101,9 +103,7 @@ def test_released_parameters():
         assert Library.of(name, question).num_parameters(64) == counted - norms
     small = modtf.Task("sqoop", objects=2, symbols=5)
     model = modtf.build(small, "all_sub_all_bn", 4)
-    assert model.num_parameters == Library.of("all_sub_all_bn", small.family.question(small)).num_parameters(
-        4
-    )
+    assert model.num_parameters == Library.of("all_sub_all_bn", question_of(small)).num_parameters(4)
 
 
 def test_golden():

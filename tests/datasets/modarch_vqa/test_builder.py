@@ -7,6 +7,7 @@ import tensorflow_datasets as tfds
 import modtf
 from modtf.datasets.image_builder import side_by_side
 from modtf.datasets.modarch_vqa.modarch_vqa_dataset_builder import CONFIGS, VQAConfig, find_config
+from modtf.families.vqa_family import question_of
 
 TASK = modtf.Task("vqa_mnist", question="comparison", data_seed=1)
 
@@ -41,7 +42,7 @@ def test_splits_are_the_start_of_the_streams(tmp_path):
         parts = builder.as_dataset(split=["train", "test"], as_supervised=supervised)
         assert parts[0].element_spec == parts[1].element_spec
     assert builder.info.features["target"].names == ["no", "yes"]
-    assert builder.info.features["rule"].feature.names == [*TASK.family.rule_names(TASK)]
+    assert builder.info.features["rule"].feature.names == [*question_of(TASK).sub_tasks]
     again = tfds.builder_from_directory(builder.data_dir)
     first = next(iter(tfds.as_numpy(again.as_dataset(split="novel"))))
     np.testing.assert_array_equal(first["inputs"], found[0]["inputs"])
