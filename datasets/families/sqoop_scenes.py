@@ -1,4 +1,4 @@
-"""What the images of SQOOP are made of: symbols, spots of objects, and pairs of objects."""
+"""The parts of the images of SQOOP: symbols, spots of objects, and pairs of objects."""
 
 from functools import cache
 
