@@ -1,69 +1,102 @@
-"""The paper's open questions, 90 cells of ten models each, in about eight core-hours.
+"""The paper's open questions: 62 cells, 565 models, in about two core-hours; 17 cells to choose rates.
 
+    modtf sweep --study=open_questions_tuning --out=studies/open_questions_tuning
     modtf sweep --study=open_questions --out=studies/open_questions
 
-Regression, R = 8, width 32, tasks 20 to 29, which no other study uses. The learning rate starts at 3e-3 and
-falls to 0 as a cosine, in 10,000 steps (mlp) or 2,500 (rnn). A pilot should confirm rates and steps first.
-One part per question:
+Regression, R = 8, width 32, tasks from 20, which no other study uses: ten for the mlp, five for the rnn,
+whose models cost ten times as much. The learning rate falls to 0 as a cosine. A pilot on tasks 5 to 7 chose
+its start, for each variant and balance apart: the rate with the lowest validation loss. One part per
+question:
 
 | part | question | cells |
 |---|---|---|
-| unequal | does balance help or hurt if rules are unequally frequent (Zipf 0, 0.5, 1, 1.5)? | 24 |
-| finite | how much data does knowing the rule save (300 to 100,000 examples)? | 32 |
+| unequal | does balance help or hurt if rules are unequally frequent (Zipf 0, 0.5, 1, 1.5)? | 12 |
+| finite | how much data does knowing the rule save (300 to 100,000 examples)? | 20 |
 | withheld | do modules compose pairs of rules that they have not seen together? | 4 |
-| noise | what does label noise cost? | 8 |
+| noise | what does label noise cost? | 4 |
 | rules | do the findings hold for other rules, and if the model is not told the rule? | 14 |
 | harder | outside the training inputs, and in sequences of up to 100 tokens? | 8 |
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from modtf.cell import VARIANTS, Cell
+from modtf.experiments.modarch.studies.factors import TUNED
 from modtf.experiments.modarch.studies.factors_tuning import shared_by
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
 
-TASKS = tuple(range(20, 30))
-STEPS = {"mlp": 10_000, "rnn": 2_500}
-SEVERAL = list(VARIANTS)
-UNTOLD = ["monolithic", "modular", "gt_modular"]
-BALANCES = ("none", "auxiliary", "bias")
+TASKS = {"mlp": tuple(range(20, 30)), "rnn": tuple(range(20, 25))}
+TUNED_ON = (5, 6, 7)  # tasks
+LENGTH = {"mlp": {"steps": 5_000, "batch_size": 256}, "rnn": {"steps": 5_000, "batch_size": 64}}
 SMALL = {"batches": 20, "batch_size": 128, "tokens": 12_800, "draws": 10, "tokens_per_draw": 1_280}
 LONG = ("iid", "len30_scale2", "len50", "len100", "outside")
+UNTOLD = ("monolithic", "modular", "gt_modular")
+BALANCES = ("none", "auxiliary", "bias")
+SIZES = (300, 1_000, 3_000, 10_000, 100_000)
+#: family -> variant or balance -> the rate with the lowest validation loss
+RATES: Mapping[str, Mapping[str, float]] = {
+    "mlp": {"monolithic": 1e-2, "modular": 1e-2, "modular_op": 3e-2, "gt_modular": 3e-2}
+    | dict.fromkeys(BALANCES, 3e-3),
+    "rnn": {"monolithic": 1e-2, "modular": 1e-2, "modular_op": 3e-3, "gt_modular": 3e-3},
+}
+#: what the pilot of the mlp tried
+TRIED = dict.fromkeys(VARIANTS, (1e-2, 3e-2)) | dict.fromkeys(BALANCES, (1e-2, 3e-3, 1e-3))
 
 
-def of(arch: str, **more: object) -> Grid:
+def routed(name: str) -> Grid:
+    """Return the grid of a variant, or of a router with one of eight modules and this balance."""
+    if name in BALANCES:
+        return shared_by(1, name) * grid(**TUNED[1, name][1])
+    return grid(variant=name)
+
+
+def trained(arch: str, learning_rate: float, tasks: Iterable[int], **changes: object) -> Grid:
     """Return the grid that all cells of a family share, with further settings."""
-    protocol: dict[str, object] = {f"evaluation.{name}": value for name, value in SMALL.items()}
-    protocol |= {"training.steps": STEPS[arch], "training.learning_rate": 3e-3}
-    shared = {"setting": "regression", "num_rules": 8, "width": 32, "preset": "quick", **protocol}
-    return grid(arch=arch, **shared, members=tuple((task, 0) for task in TASKS), **more)
+    protocol: dict[str, object] = {f"training.{name}": value for name, value in LENGTH[arch].items()}
+    protocol |= {f"evaluation.{name}": value for name, value in SMALL.items()}
+    shared = {"setting": "regression", "num_rules": 8, "width": 32, "preset": "quick"}
+    members = tuple((task, 0) for task in tasks)
+    rate = {"training.learning_rate": learning_rate}
+    return grid(arch=arch, members=members, **(shared | protocol | rate | changes))
 
 
-def both(**more: object) -> Grid:
-    """Return the grid of the mlp, then that of the rnn."""
-    return of("mlp", **more) + of("rnn", **more)
+def of(arch: str, names: Iterable[str] = VARIANTS, **changes: object) -> Grid:
+    """Return variants or balances of a family, each at its rate, under options of tasks and protocol."""
+    return _sum(routed(name) * trained(arch, RATES[arch][name], TASKS[arch], **changes) for name in names)
 
 
 def parts() -> Mapping[str, Grid]:
     """Return the cells of every question as grids."""
-    one_of_eight = sum((shared_by(1, balance) for balance in BALANCES), Grid([]))
-    shell = of("mlp", variant=SEVERAL, shell=1.0)
-    shell += of("rnn", variant=SEVERAL, shell=1.0, **{"evaluation.conditions": LONG})
     return {
-        "unequal": both(zipf=[0.0, 0.5, 1.0, 1.5]) * one_of_eight,
-        "finite": of("mlp", num_train=[300, 1_000, 3_000, 10_000, 100_000], variant=SEVERAL)
-        + of("rnn", num_train=[300, 3_000, 30_000], variant=SEVERAL),
-        "withheld": of("rnn", withheld=2, variant=SEVERAL),
-        "noise": both(noise=0.3, variant=SEVERAL),
-        "rules": of("mlp", form=["network", "operation"], variant=SEVERAL)
-        + of("mlp", shift=2.0, hidden=1, variant=UNTOLD)
-        + of("rnn", shift=0.3, hidden=1, variant=UNTOLD),
-        "harder": shell,
+        "unequal": _sum(of("mlp", BALANCES, zipf=zipf) for zipf in (0.0, 0.5, 1.0, 1.5)),
+        "finite": _sum(of("mlp", num_train=size) for size in SIZES),
+        "withheld": of("rnn", withheld=2),
+        "noise": of("mlp", noise=0.3),
+        "rules": _sum(of("mlp", form=form) for form in ("network", "operation"))
+        + of("mlp", UNTOLD, shift=2.0, hidden=1)
+        + of("rnn", UNTOLD, shift=0.3, hidden=1),
+        "harder": of("mlp", shell=1.0) + of("rnn", shell=1.0, **{"evaluation.conditions": LONG}),
     }
 
 
 @register_study("open_questions")
 def cells() -> list[Cell]:
-    """Return the cells of all parts."""
-    return [cell for part in parts().values() for cell in part.cells()]
+    """Return the cells of all parts, those of the mlp first."""
+    return sorted(_sum(parts().values()).cells(), key=lambda cell: cell.task.arch)
+
+
+@register_study("open_questions_tuning")
+def pilot() -> list[Cell]:
+    """Return the cells that chose the rates of the mlp, on tasks that are not reported."""
+    few = {"evaluation.draws": 2, "training.evaluations": 2}
+    points = [
+        routed(name) * trained("mlp", rate, TUNED_ON, **few)
+        for name, rates in TRIED.items()
+        for rate in rates
+    ]
+    return _sum(points).cells()
+
+
+def _sum(grids: Iterable[Grid]) -> Grid:
+    return sum(grids, Grid([]))
