@@ -1,0 +1,93 @@
+"""Write the answers of docs/open_questions.md, and their figures, from archives of the study.
+
+    modtf sweep --study=open_questions --out=studies/open_questions
+    modtf report --results=studies/open_questions --archive=docs/study/open_questions.zip
+    python docs/scripts/draw_open_questions.py
+
+It reads docs/study/open_questions*.zip, whatever cells they hold, replaces the answers between the markers of
+the page, and writes docs/images/open_questions_*.png.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from open_questions_answers import Answer, finite, harder, noise, rules, unequal, withheld
+from open_questions_tables import SURE
+from scipy import stats
+
+import modtf
+from modtf.analysis.contents import stands_on
+from modtf.analysis.figures.base import write_pngs
+from modtf.analysis.text import markdown_table
+from modtf.files import write_text
+
+DOCS = Path(__file__).parents[1]
+PAGE = DOCS / "open_questions.md"
+QUESTIONS: Mapping[str, Callable[[modtf.Study], Answer | None]] = {
+    question.__name__: question for question in (unequal, finite, withheld, noise, rules, harder)
+}
+
+
+def read() -> modtf.Study:
+    """Return all trained models."""
+    archives = sorted((DOCS / "study").glob("open_questions*.zip"))
+    if not archives:
+        raise FileNotFoundError(f"{DOCS / 'study'} has no open_questions*.zip. Run the study first.")
+    return modtf.Study.read(archives)
+
+
+def answers(study: modtf.Study) -> dict[str, Answer]:
+    """Return the answers to the questions that have been run."""
+    found = {name: question(study) for name, question in QUESTIONS.items()}
+    return {name: answer for name, answer in found.items() if answer}
+
+
+def looks_at_all(found: Mapping[str, Answer]) -> str:
+    """Return how many comparisons of the page survive each correction, in Markdown."""
+    looks = pd.concat([answer.looks.assign(question=name) for name, answer in found.items()])
+    looks = looks[looks["p"].notna()]
+    sure = {"uncorrected": looks["p"], "Holm, by question": looks["p_corrected"]}
+    for name, method in (("BH", "bh"), ("BY", "by")):
+        sure[f"{name}, all questions"] = stats.false_discovery_control(looks["p"], method=method)
+    counts = pd.DataFrame({name: values <= SURE for name, values in sure.items()}).groupby(
+        looks["question"], sort=False
+    )
+    rows = [[name, len(part), *part.sum()] for name, part in counts]
+    return markdown_table(
+        ["question", "comparisons", *sure], [*rows, ["all", *np.sum([row[1:] for row in rows], axis=0)]]
+    )
+
+
+def blocks(study: modtf.Study) -> dict[str, str]:
+    """Return the texts between the markers of the page, by name."""
+    found, texts = answers(study), {}
+    for name, answer in found.items():
+        texts[name] = f"{answer.text}\n\n![{answer.picture.title}](images/{answer.picture.name}.png)"
+    return {"looks": stands_on(study.cells, study.checkpoint, looks_at_all(found)), **texts}
+
+
+def page_texts(study: modtf.Study) -> dict[str, list[str]]:
+    """Return the answers as the page has them."""
+    return {PAGE.name: list(blocks(study).values())}
+
+
+def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
+    """Write the pictures of the page."""
+    return write_pngs({answer.picture.name: answer.picture for answer in answers(study).values()}, folder)
+
+
+def filled(page: str, found: Mapping[str, str]) -> str:
+    """Return the page with each text between the markers of its name."""
+    for name, text in found.items():
+        start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        before, rest = page.split(start)
+        page = f"{before}{start}\n\n{text}\n\n{end}{rest.split(end)[1]}"
+    return page
+
+
+if __name__ == "__main__":
+    trained = read()
+    draw(trained)
+    write_text(PAGE, filled(PAGE.read_text(encoding="utf-8"), blocks(trained)))

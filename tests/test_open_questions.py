@@ -1,0 +1,109 @@
+"""The scripts of docs/open_questions.md: examples read from learning curves, and answers of all questions."""
+
+import draw_open_questions
+import numpy as np
+import pandas as pd
+import pytest
+from learning_curves import examples_needed, examples_saved
+from open_questions_answers import MEASURES
+
+import modtf
+from modtf.families import FAMILIES
+from modtf.studies import load_study
+
+LEVELS = {"monolithic": 4.0, "modular": 2.0, "modular_op": 1.2, "gt_modular": 1.0, "balanced": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("losses", "target", "needed"),
+    [
+        ([0.4, 0.2, 0.1], 0.2, 2000.0),
+        ([0.4, 0.2, 0.1], 0.1 * 2**0.5, 4000.0),  # halfway between the logarithms
+        ([0.4, 0.2, 0.1], 0.5, 0.0),
+        ([0.4, 0.2, 0.1], 0.05, np.inf),
+        ([0.4, 0.5, 0.1], 0.4, 1000.0),
+        ([0.4, 0.5, 0.1], 0.1, 8000.0),  # a curve need not fall
+    ],
+)
+def test_examples_needed(losses, target, needed):
+    assert examples_needed([1000, 2000, 8000], losses, target) == pytest.approx(needed)
+
+
+def test_examples_saved_where_loss_falls_with_the_root_of_the_examples():
+    """Twice the loss needs four times the examples; bounds are named where the curves end."""
+    rows = [
+        {"variant": variant, "data_seed": task, "num_train": size, "value": level * size**-0.5 * (1 + task)}
+        for variant, level in LEVELS.items()
+        for task in range(3)
+        for size in (100, 1000, 10_000)
+    ]
+    table = examples_saved(pd.DataFrame(rows)).set_index(["variant", "num_train"])
+    assert table.loc[("modular", 100), "mean"] == pytest.approx(4.0)
+    assert table.loc[("modular", 100), "text"].startswith("4.00 (4.00")
+    assert table.loc[("monolithic", 1000), "text"] == "at least 10.00 (3 of 3 bounds)"
+    assert np.isnan(table.loc[("monolithic", 1000), "low"])
+
+
+def made_results():
+    """Return results of the study in which variants have the losses `LEVELS`, times a number per task."""
+    rows = []
+    for cell in load_study("open_questions").cells:
+        options = cell.task.named_options
+        shared = {
+            "arch": cell.task.arch, "setting": "regression", "num_rules": 8, "width": 32, "steps": 10,
+            "task_options": ",".join(f"{name}={value}" for name, value in options.items()),
+            "model_options": ",".join(f"{name}={value}" for name, value in cell.router.items()),
+            "num_modules": 1 if cell.variant == "monolithic" else 8, "variant": cell.variant, "place": "",
+            "num_parameters": 1, "protocol": "p", "folder": cell.hash,
+        }  # fmt: skip
+        level = LEVELS[cell.variant] * (2.0 if cell.router.get("balance") == "bias" else 1.0)
+        growing = {"iid": 1, FAMILIES[cell.task.arch].headline: 3, "outside": 4, "len50": 5, "withheld": 2}
+        growing |= {"frequent": 1, "rare": 2, "clean": 1}
+        for task, seed in cell.members[:3]:
+            loss = (
+                level * (1 + task / 100) * (options.get("num_train", 1e5) / 1e5) ** -0.5 * (1 + 0.01 * seed)
+            )
+            least = options.get("noise", 0.0) * (2 / np.pi) ** 0.5
+            found = {("loss", condition): times * loss for condition, times in growing.items()}
+            found["loss", "iid"] += least
+            found |= {
+                ("loss_gap", "iid"): loss,
+                ("irreducible_loss", "iid"): least,
+                ("input_bits", "iid"): 2.0,
+            }
+            found |= {(name, "iid"): 0.5 for name in MEASURES}
+            rows += [
+                {**shared, "data_seed": task, "seed": seed, "checkpoint": checkpoint, "measure": measure,
+                 "condition": condition, "value": value}
+                for checkpoint in ("tail", "best") for (measure, condition), value in found.items()
+            ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_known_losses_give_known_answers():
+    answers = draw_open_questions.answers(modtf.Study(made_results()))
+    lines = {name: answer.text.replace("\n", " ") for name, answer in answers.items()}
+    assert list(lines) == list(draw_open_questions.QUESTIONS)
+    same, twice = ("1.00 (1.00 to 1.00)", "2.00 (2.00 to 2.00) *")
+    assert f"| MLP | 1.5 | {same} | {twice} | {same} | {twice} | {same} | {twice} |" in lines["unequal"]
+    assert "lower in 0 and higher in 24 of 48 comparisons" in lines["unequal"]
+    assert "| MLP | 100,000 | best | 1.21 " in lines["finite"]
+    assert "| MLP | best | modular | 4.00 (4.00 to 4.00) |" in lines["finite"]
+    assert (
+        "| RNN | modular | 2.00 (2.00 to 2.00) | 2.00 (2.00 to 2.00) * | 2.00 (2.00 to 2.00) * |"
+        in lines["withheld"]
+    )
+    assert "no model can have a loss below 0.239" in lines["noise"]
+    assert "| RNN | gt_modular | 1.45 " in lines["noise"]
+    assert "linear rules holds in 4 of 4 other cases" in lines["rules"]
+    assert "gt_modular, modular, monolithic | 2.00 (2.00 to 2.00) | 4.00" in lines["rules"]
+    assert "| MLP | modular | 4.00 (4.00 to 4.00) | 5.00" in lines["harder"]
+
+
+def test_the_page_has_a_place_for_every_answer():
+    page = (draw_open_questions.DOCS / draw_open_questions.PAGE.name).read_text(encoding="utf-8")
+    names = [*draw_open_questions.QUESTIONS, "looks"]
+    filled = draw_open_questions.filled(page, {name: f"text of {name}" for name in names})
+    assert all(f"<!-- {name} -->\n\ntext of {name}\n\n<!-- end of {name} -->" in filled for name in names)
+    assert filled == draw_open_questions.filled(filled, {name: f"text of {name}" for name in names})
+    assert filled.split("<!-- looks -->")[0] == page.split("<!-- looks -->")[0]
