@@ -94,7 +94,8 @@ def test_a_whole_file_of_another_version_is_refused(written):
         assert path.exists()
 
 
-POPULATION = Population.of([Task(), Task(data_seed=1)], [0, 1])
+# Four batches and a half are an epoch of the data, so that runs are interrupted inside of one.
+POPULATION = Population.of([Task(num_train=18), Task(num_train=18, data_seed=1)], [0, 1])
 
 
 class Interrupted(EvaluateCallback):
