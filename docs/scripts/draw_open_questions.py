@@ -4,8 +4,8 @@
     modtf report --results=studies/open_questions --archive=docs/study/open_questions.zip
     python docs/scripts/draw_open_questions.py
 
-It reads docs/study/open_questions*.zip, whatever cells they hold, replaces the answers between the markers of
-the page, and writes docs/images/open_questions_*.png.
+It reads docs/study/open_questions*.zip but open_questions_tuning.zip, whatever cells they hold. It replaces
+the answers between the markers of the page, and writes docs/images/open_questions_*.png.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +32,8 @@ QUESTIONS: Mapping[str, Callable[[modtf.Study], Answer | None]] = {
 
 def read() -> modtf.Study:
     """Return all trained models."""
-    archives = sorted((DOCS / "study").glob("open_questions*.zip"))
+    found = sorted((DOCS / "study").glob("open_questions*.zip"))
+    archives = [path for path in found if not path.stem.endswith("tuning")]
     if not archives:
         raise FileNotFoundError(f"{DOCS / 'study'} has no open_questions*.zip. Run the study first.")
     return modtf.Study.read(archives)
@@ -41,7 +42,7 @@ def read() -> modtf.Study:
 def answers(study: modtf.Study) -> dict[str, Answer]:
     """Return the answers to the questions that have been run."""
     found = {name: question(study) for name, question in QUESTIONS.items()}
-    return {name: answer for name, answer in found.items() if answer}
+    return {name: answer for name, answer in found.items() if answer and len(answer.looks)}
 
 
 def looks_at_all(found: Mapping[str, Answer]) -> str:

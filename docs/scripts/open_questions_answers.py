@@ -32,7 +32,7 @@ TOLD, UNTOLD = "linear", "linear, not told"
 
 
 class Answer(NamedTuple):
-    """What a question's models show: sentences and tables in Markdown, the comparisons, and a picture."""
+    """The answer to one question: sentences and tables in Markdown, the comparisons, and a picture."""
 
     text: str
     looks: pd.DataFrame
@@ -73,10 +73,9 @@ Compared with routers without balance, the loss with an auxiliary loss or a bias
 
 
 def _listed(looks: pd.DataFrame) -> str:
-    """Return "1.02 (0.98 to 1.06) (bias, MLP) and ..."."""
-    return in_a_row(
-        [f"{row.text.removesuffix(' *')} (`{row.variant}`, {row.family})" for row in looks.itertuples()]
-    )
+    """Return "1.02 (0.98 to 1.06) (`bias`, MLP) and ..."."""
+    texts = [f"{row.text.removesuffix(' *')} (`{row.variant}`, {row.family})" for row in looks.itertuples()]
+    return in_a_row(texts or ["(not run)"])
 
 
 def _routing(frame: pd.DataFrame) -> str:
