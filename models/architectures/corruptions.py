@@ -6,16 +6,18 @@ from typing import Any
 import numpy as np
 from keras import layers, ops
 
+from modtf.checks import check_choice
 from modtf.families.base_images import DATASETS
-from modtf.families.orders import LONGEST, RULES
+from modtf.families.orders import CORRUPTIONS, LONGEST, RULES
 from modtf.models.architectures import register_architecture
-from modtf.models.architectures.corruptions_parts import ResNet18, SmallNetwork
+from modtf.models.architectures.corruptions_parts import COLOURS, ResNet18, SmallNetwork
 from modtf.models.base import ModularModel
 from modtf.randomness import random_key
 
 #: statistics of CIFAR-10, by channel
 MEAN, DEVIATION = (0.49086, 0.48183, 0.44629), (0.24672, 0.24326, 0.26158)
 SKIP = 1  # the identity counts as a module of the router
+LABELS = ("multi_hot", "mean")  # of a composition of corruptions
 
 
 @register_architecture("corruptions")
@@ -25,6 +27,11 @@ class CorruptionsNetwork(ModularModel):
     Options:
         told: whether the network is told each image's corruptions and applies their modules. The trainer sets
             the `sites`, by corruption; until then there are no such modules.
+        autoencoders: whether these modules are auto-encoders, which map images to images, at site 0.
+        labelled: whether each image has another channel for every corruption, constant over the image: the
+            corruptions' label.
+        label: of a composition, which training never shows: 1 for each of its corruptions, "multi_hot", or
+            1 divided by their number, "mean". It does not tell their order.
         site: the site of the modules that the router chooses between; by default the second to last.
 
     Outputs:
@@ -34,16 +41,30 @@ class CorruptionsNetwork(ModularModel):
     has_members_axis, compiled_by_xla = False, False
 
     def make_layers(
-        self, told: bool = False, site: int | None = None, sites: Mapping[str, int] | None = None
+        self,
+        told: bool = False,
+        site: int | None = None,
+        sites: Mapping[str, int] | None = None,
+        autoencoders: bool = False,
+        labelled: bool = False,
+        label: str = LABELS[0],
     ):
         task, seed = self.population.members[0]
-        self.dataset, self.told = DATASETS[task.dataset], told
+        self.dataset, self.told, self.autoencoders = DATASETS[task.dataset], told, autoencoders
+        check_choice("label", label, LABELS)
+        self.label = label if labelled else None
+        if (told or labelled) and self.population.family.rule_names(task) != RULES:
+            raise ValueError(
+                f"variant={self.variant!r} receives the corruptions {', '.join(CORRUPTIONS)} only, but "
+                f"arch={task.arch!r} has others. Choose a variant that receives no corruption, such as erm."
+            )
 
         def draw(name: str) -> int:
             return random_key(task, seed, "weights", name) % (1 << 31)
 
         kind = ResNet18 if self.dataset.coloured else SmallNetwork
-        self.network = kind(draw, self.width, self.dataset.classes)
+        channels = COLOURS + labelled * len(CORRUPTIONS)
+        self.network = kind(draw, self.width, self.dataset.classes, channels)
         self.parts = self.network.parts()
         self.placed: dict[int, int] = {}  # rule -> site of its module
         for name, place in (sites or {}).items():
@@ -75,7 +96,8 @@ class CorruptionsNetwork(ModularModel):
 
     def module(self, corruption: str, site: int, name: str | None = None) -> layers.Layer:
         """Return a new module for a corruption, by name. Its weights follow from (task, seed, name)."""
-        return self.network.module(self._check_site(site), name or _attribute(corruption))
+        name, site = name or _attribute(corruption), self._check_site(site)
+        return self.network.autoencoder(name) if self.autoencoders else self.network.module(site, name)
 
     def attach(self, corruption: str, site: int, module: layers.Layer) -> None:
         """Put the module of a corruption at its site, once."""
@@ -101,6 +123,8 @@ class CorruptionsNetwork(ModularModel):
     def forward(self, inputs, rule):
         views, orders = rule.shape[1], ops.reshape(rule, [-1])
         x = self.normalised(ops.reshape(inputs, [-1, *inputs.shape[2:]]))
+        if self.label:
+            x = self._with_label(x, orders)
         outputs = {}
         for number, part in enumerate(self.parts):
             if self.told:
@@ -150,10 +174,21 @@ class CorruptionsNetwork(ModularModel):
         digits = (orders[:, None] // powers) % len(RULES)
         return ops.sum(ops.cast(ops.cumsum(ops.cast(digits == rule, "int32"), axis=1) == 0, "int32"), axis=1)
 
+    def _flags(self, orders: Any) -> list[Any]:
+        """Return for each corruption whether it is among orders [K], 1 or 0."""
+        return [ops.cast(self._turn(r, orders) < LONGEST, self.compute_dtype) for r in range(1, len(RULES))]
+
+    def _with_label(self, x: Any, orders: Any) -> Any:
+        """Append the label's channels to images [K, H, W, 3]."""
+        label = ops.stack(self._flags(orders), axis=-1)
+        if self.label == "mean":
+            label = label / ops.maximum(ops.sum(label, axis=-1, keepdims=True), 1.0)
+        planes = ops.ones_like(x[..., :1]) * label[:, None, None, :]
+        return ops.concatenate([x, planes], axis=-1)
+
     def _applied(self, rule: Any) -> Any:
         """Return the modules of the corruptions, one per rule, as probabilities [B, N, R]."""
-        orders = ops.reshape(rule, [-1])
-        flags = [ops.cast(self._turn(r, orders) < LONGEST, self.compute_dtype) for r in range(1, len(RULES))]
+        flags = self._flags(ops.reshape(rule, [-1]))
         none = 1.0 - ops.minimum(sum(flags), 1.0)
         applied = ops.stack([none, *flags], axis=-1)
         applied = applied / ops.sum(applied, axis=-1, keepdims=True)

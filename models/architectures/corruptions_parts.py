@@ -12,6 +12,7 @@ from keras import initializers, layers
 
 SIZES = 4  # widths of the small network's convolutions, as multiples of the first
 DROPOUT = (0.1, 0.3, 0.5, 0.5)
+COLOURS = 3  # channels of an image
 
 Draw = Callable[[str], int]  # maps the name of a weight to its seed
 
@@ -92,12 +93,12 @@ class SmallNetwork:
 
     num_sites = 6
 
-    def __init__(self, draw: Draw, width: int, classes: int):
-        self.draw, self.width, self.classes = draw, width, classes
+    def __init__(self, draw: Draw, width: int, classes: int, channels: int = COLOURS):
+        self.draw, self.width, self.classes, self.channels = draw, width, classes, channels
         self.widths = (width, 2 * width, 4 * width, 4 * width)
 
     def parts(self) -> list[keras.Sequential]:
-        blocks, before = [], 3
+        blocks, before = [], self.channels
         for number, (width, rate) in enumerate(zip(self.widths, DROPOUT, strict=True)):
             make = Parts(self.draw, f"part{number}")
             drop = layers.SpatialDropout2D(rate, seed=self.draw(f"drop{number}"))
@@ -129,14 +130,28 @@ class SmallNetwork:
             pairs = [(make.conv(own, own, 5, 1, 2), *drop(rate)) for _ in range(2)]
         return make.part(*pairs[0], *pairs[1])
 
+    def autoencoder(self, name: str) -> keras.Sequential:
+        """Return a network from images to images: three convolutions, and three transposed ones."""
+        make, widths = Parts(self.draw, name), (COLOURS, *self.widths[:3])
+        stack: list[layers.Layer] = []
+        for before, width, rate in zip(widths, widths[1:], DROPOUT, strict=False):
+            stack += self._with_dropout(make, make.conv(before, width, 5, 2, 2), rate)
+        for width, more, rate in ((widths[2], 0, 0.5), (widths[1], 1, 0.3)):
+            stack += self._with_dropout(make, make.transposed(width, 5, 2, 2, more), rate)
+        last = make.transposed(COLOURS, 5, 2, 2, 1)
+        return make.part(*stack, last, layers.Activation("tanh"))  # images are in [-1, 1]
+
+    def _with_dropout(self, make: Parts, conv: layers.Layer, rate: float) -> list[layers.Layer]:
+        return [conv, layers.SpatialDropout2D(rate, seed=self.draw(make._named())), layers.ReLU()]
+
 
 class ResNet18:
     """Torchvision's network without its max-pooling, for images of 32 x 32."""
 
     num_sites = 10
 
-    def __init__(self, draw: Draw, width: int, classes: int):
-        self.draw, self.classes = draw, classes
+    def __init__(self, draw: Draw, width: int, classes: int, channels: int = COLOURS):
+        self.draw, self.classes = draw, classes  # `channels` follow from the first call
         self.widths = [width * factor for factor in (1, 1, 1, 1, 2, 2, 4, 4, 8, 8)]  # before part s
 
     def parts(self) -> list[keras.Sequential]:
@@ -153,16 +168,22 @@ class ResNet18:
     def module(self, site: int, name: str) -> keras.Sequential:
         make, width = Parts(self.draw, name), self.widths[site]
         if site == 0:
-            half, relu = max(1, width // 2), layers.ReLU
-            return make.part(
-                make.conv(3, half, 3, 1, 2), make.norm(), relu(),
-                make.conv(half, width, 3, 2, 2), make.norm(), relu(),
-                make.conv(width, width, 3, 1, 2), make.norm(), relu(),
-                make.transposed(width, 3, 1, 2, 0), make.norm(), relu(),
-                make.transposed(half, 3, 2, 2, 1), make.norm(), relu(),
-                make.transposed(3, 3, 1, 2, 0),
-            )  # fmt: skip
+            return self._of_images(make, 1)
         if site == 9:
             pairs = [(make.dense(width, width), make.norm(), layers.ReLU()) for _ in range(2)]
             return make.part(*pairs[0], *pairs[1])
         return make.part(BasicBlock(make, width, width))
+
+    def autoencoder(self, name: str) -> keras.Sequential:
+        """Return a network from images to images: five convolutions, and five transposed ones."""
+        return self._of_images(Parts(self.draw, name), 3)
+
+    def _of_images(self, make: Parts, depth: int) -> keras.Sequential:
+        """Return a network from images to images, with `depth` convolutions at its smallest size."""
+        width, half, stack = self.widths[0], max(1, self.widths[0] // 2), list[layers.Layer]()
+        convs = [(COLOURS, half, 3, 1, 2), (half, width, 3, 2, 2), *[(width, width, 3, 1, 2)] * depth]
+        for sizes in convs:
+            stack += [make.conv(*sizes), make.norm(), layers.ReLU()]
+        for filters, stride in (*[(width, 1)] * depth, (half, 2)):
+            stack += [make.transposed(filters, 3, stride, 2, stride - 1), make.norm(), layers.ReLU()]
+        return make.part(*stack, make.transposed(COLOURS, 3, 1, 2, 0))

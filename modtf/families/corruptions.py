@@ -79,6 +79,22 @@ class CorruptionsFamily(Family):
             model={"router.modules": len(RULES) + 1},
             trainer=f"{TRAINERS}:erm",
         ),
+        Variant(
+            "image_space",
+            "an auto-encoder per corruption",
+            router="monolithic",
+            model={"told": True, "autoencoders": True},
+            trainer="modtf.experiments.corruptions.image_space:image_space",
+            by_default=False,
+        ),
+        Variant(
+            "labelled",
+            "the corruption as an input",
+            router="monolithic",
+            model={"labelled": True},
+            trainer=f"{TRAINERS}:erm",
+            by_default=False,
+        ),
     )
 
     def token_shape(self, task: "Task") -> tuple[int, ...]:

@@ -45,6 +45,7 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "paper": "modtf.experiments.modarch.studies.paper",
         "corruptions_quick": "modtf.experiments.corruptions.studies.quick",
         "corruptions_rates": "modtf.experiments.corruptions.studies.quick",
+        "corruptions_told": "modtf.experiments.corruptions.studies.quick",
         "vqa_quick": "modtf.experiments.vqa.studies",
         "vqa_wide": "modtf.experiments.vqa.studies",
     },

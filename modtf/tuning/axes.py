@@ -27,9 +27,9 @@ def axes_given(texts: Collection[str], cells: Collection[Cell]) -> dict[str, Axi
             raise ValueError(f"--space {text}: {path} is given twice.")
         namespace, _, name = path.partition(".")
         if path == LEARNING_RATE:
-            if not all(isinstance(rate, int | float) and 0 < rate < 1 for rate in axis.ends):
+            if not all(isinstance(rate, int | float) and 0 < rate <= 1 for rate in axis.ends):
                 raise ValueError(
-                    f"--space {text}: a learning rate is not valid; expected numbers between 0 and 1."
+                    f"--space {text}: a learning rate is not valid; expected numbers above 0, at most 1."
                 )
         elif namespace in OPTIONS and name:
             _check_option(path, cells)
@@ -59,7 +59,7 @@ def space_of(base: Cell, axes: Mapping[str, Axis], fix_learning_rate: bool = Fal
     """Return the search space of a variant; options that its cell sets are fixed.
 
     Chosen options go to the variants that know them. Raise `ValueError` if a model with a chosen value
-    cannot be built.
+    cannot be built, or its trainer rejects the value.
     """
     space = {} if fix_learning_rate else {LEARNING_RATE: LEARNING_RATES}
     for text in ROUTERS[str(base.task.family.variant(base.variant).router)].tunable:
@@ -70,9 +70,19 @@ def space_of(base: Cell, axes: Mapping[str, Axis], fix_learning_rate: bool = Fal
         namespace, dot, name = path.partition(".")
         if not dot or name in known_options(base, namespace):
             for value in axis.ends if dot else ():
-                parameters_of(with_values(base, {path: value}))
+                _check_trial(with_values(base, {path: value}), namespace)
             space[path] = axis
     return space
+
+
+def _check_trial(cell: Cell, namespace: str) -> None:
+    """Raise `ValueError` if the trainer, or the model, rejects its options."""
+    if namespace == "trainer":
+        from modtf.training.trainer import trainer_of  # TensorFlow takes time
+
+        trainer_of(cell)
+    else:
+        parameters_of(cell)
 
 
 def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, seed: int) -> Search:

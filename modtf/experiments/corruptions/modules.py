@@ -16,6 +16,13 @@ from modtf.training.trainer import TrainerContext
 PASS_THROUGH = ("both", "corrupted")
 
 
+def normalised(network: Any, features: Mapping[str, Any]) -> Any:
+    """Return the images of a batch as the network's input [B N, H, W, 3]."""
+    images = features["inputs"]
+    x = ops.cast(ops.reshape(images, [-1, *images.shape[2:]]), network.compute_dtype)
+    return network.normalised(x)
+
+
 class LeastLoss(keras.callbacks.Callback):
     """The accuracies at the least validation loss of every group, not those after the last epoch."""
 
@@ -44,15 +51,16 @@ class ModulePhase(keras.Model):
     Args:
         network: the network around the modules.
         sites: of the modules, which the phase creates.
-        pass_through: "both" views through a module, or only the first, the "corrupted" one.
         losses: returns two losses per site, for "target" and "views", or only the first; see `outputs`.
+        pass_through: "both" views through a module, or only the first, the "corrupted" one.
     """
 
     compiled_by_xla = False
 
     def __init__(
-        self, network: Any, sites: Sequence[int], pass_through: str, losses: Callable[[], Sequence[Any]]
-    ):
+        self, network: Any, sites: Sequence[int], *, losses: Callable[[], Sequence[Any]],
+        pass_through: str = PASS_THROUGH[0],
+    ):  # fmt: skip
         super().__init__(name="modules")
         self.network, self.sites = network, tuple(sites)
         self.modules = [network.module("", site, f"phase{site}") for site in self.sites]
@@ -62,7 +70,7 @@ class ModulePhase(keras.Model):
         self.built = True
 
     @staticmethod
-    def outputs(site: int) -> tuple[str, str]:
+    def outputs(site: int) -> tuple[str, ...]:
         """Return the names of a site's outputs."""
         return f"target{site}", f"views{site}"
 
@@ -73,10 +81,9 @@ class ModulePhase(keras.Model):
 
     def call(self, features, training=None):
         """Apply a module to pairs (corrupted, clean); views are the module's output and the clean image."""
-        network, images, before = self.network, features["inputs"], 0
+        network, before = self.network, 0
         outputs: dict[str, Any] = {}
-        x = ops.cast(ops.reshape(images, [-1, *images.shape[2:]]), network.compute_dtype)
-        x = network.normalised(x)
+        x = normalised(network, features)
         for site, module in zip(self.sites, self.modules, strict=True):
             x, before = network.through(x, before, site, training=False), site
             answered = zip(self.outputs(site), self._answered(x, site, module, training), strict=True)
@@ -112,13 +119,11 @@ class ModuleStages:
     Args:
         context: of the frozen network.
         views: pairs of views; other corruptions reuse their pipelines.
-        pass_through: see `ModulePhase`.
-        losses: returns new losses, see `ModulePhase`.
+        phase: makes the model of modules at some sites, from the network and the sites.
     """
 
-    def __init__(self, context: TrainerContext, views: Views, pass_through: str, losses: Callable[[], Any]):
-        self.context, self.network, self.views = context, context.model, views
-        self.pass_through, self.losses = pass_through, losses
+    def __init__(self, context: TrainerContext, views: Views, phase: Callable[..., "ModulePhase"]):
+        self.context, self.network, self.views, self.phase = context, context.model, views, phase
         self._phases: dict[Sequence[int], tuple[ModulePhase, Judge]] = {}
         self._validation: dict[int, Batches] = {}
 
@@ -134,12 +139,12 @@ class ModuleStages:
             judge()
         return least[0].accuracies if least else judge.accuracies
 
-    def train(self, rule: int, site: int, epochs: float) -> Any:
+    def train(self, rule: int, site: int, epochs: float, training: Training | None = None) -> Any:
         """Train a module at a site and return it, with the weights of its least validation loss."""
         name = RULES[rule].lower()
         made = self.network.module(name, site, f"module_{name}_final")
         phase, judge = self._started(rule, (site,), [made])
-        self._fit(f"{name}_final", phase, rule, epochs, self.context.training, judge=judge)
+        self._fit(f"{name}_final", phase, rule, epochs, training or self.context.training, judge=judge)
         copy_weights(phase.modules[0], made)
         return made
 
@@ -150,7 +155,7 @@ class ModuleStages:
             self._validation = {rule: self.views.of(rule, 0).validation()}
         batches = self._validation[rule]
         if sites not in self._phases:
-            phase = ModulePhase(self.network, sites, self.pass_through, self.losses)
+            phase = self.phase(self.network, sites)
             phase(batches[0][0])  # creates the weights of its modules
             self._phases[sites] = phase, Judge(phase, phase.groups, batches)
         phase, judge = self._phases[sites]

@@ -90,11 +90,11 @@ class Judge:
 
     Args:
         model: returns all these outputs.
-        groups: losses by output; the first output of a group holds its logits.
+        groups: losses by output; the first output of a group holds its logits, if there are any.
         batches: may be replaced by others of the same shapes.
 
     Attributes:
-        losses, accuracies: the latest values of each group; accuracies in %.
+        losses, accuracies: the latest values of each group; accuracies in %, NaN without logits.
     """
 
     def __init__(self, model: keras.Model, groups: Sequence[Mapping[str, Any]], batches: Batches):
@@ -106,10 +106,11 @@ class Judge:
             outputs = model(features, training=False)
             found = []
             for losses in groups:
-                logits = outputs[next(iter(losses))]
-                right = ops.argmax(logits, axis=-1) == ops.cast(target, "int32")
+                first = next(iter(losses))
+                right = ops.argmax(outputs[first], axis=-1) == ops.cast(target, "int32")
+                accuracy = 100.0 * ops.mean(ops.cast(right, "float32")) if "target" in first else np.nan
                 loss = sum(loss(target, outputs[name]) for name, loss in losses.items())
-                found.append((loss, 100.0 * ops.mean(ops.cast(right, "float32"))))
+                found.append((loss, accuracy))
             return found
 
         self._step = step

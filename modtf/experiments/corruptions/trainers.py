@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from modtf.checks import check_choice, check_integer, check_number
-from modtf.experiments.corruptions.modules import PASS_THROUGH, ModuleStages
+from modtf.experiments.corruptions.modules import PASS_THROUGH, ModulePhase, ModuleStages
 from modtf.experiments.corruptions.phases import ALL, Judge, Views
 from modtf.families.base_images import DATASETS
 from modtf.families.orders import CORRUPTIONS, RULES, name_of
@@ -61,13 +61,16 @@ class ContrastiveLoss(keras.losses.Loss):
 
 NOISE = ("stored", "fresh")
 SEARCH_WEIGHTS = ("last", "best")
+CLASSIFIERS = ("identity", "joint")
 CHOICES = {
     "noise": NOISE,
     "denominator": DENOMINATORS,
     "pass_through": PASS_THROUGH,
     "search_weights": SEARCH_WEIGHTS,
+    "classifier": CLASSIFIERS,
 }
-LIMITS = {"strength": math.inf, "longer": math.inf, "search": 1.0, "id_rate": 1.0}  # upper; the lower is 0
+#: upper; the lower is 0
+LIMITS = {"strength": math.inf, "longer": math.inf, "search": 1.0, "id_rate": 1.0, "autoencoder_rate": 1.0}
 
 
 def check_trainer_options(**options: Any) -> None:
@@ -79,7 +82,7 @@ def check_trainer_options(**options: Any) -> None:
             check_number(name, value, 0.0, LIMITS[name])
 
 
-def _epochs(context: TrainerContext) -> float:
+def epochs_of_images(context: TrainerContext) -> float:
     """Return the epochs of base images (in all their views) in the steps of plain training."""
     of = DATASETS[context.task.dataset]
     return context.training.steps / (
@@ -90,10 +93,10 @@ def _epochs(context: TrainerContext) -> float:
 Losses = dict[str, Any]
 
 
-def _train(
+def train_stage(
     context: TrainerContext, stage: str, model: Any, views: Views, losses: Losses, steps: int, **how: Any
 ) -> None:
-    """Train one stage of the model itself, which ends with the weights of the least validation loss."""
+    """Train one stage, which ends with the weights of the least validation loss."""
     judge = Judge(model, [losses], views.validation())
     training = replace(how.pop("training", context.training), batch_size=views.batch_size)
     context.fit(
@@ -112,7 +115,7 @@ def erm(context: TrainerContext, noise: str = "stored", longer: float = 1.0) -> 
     """
     views, losses = Views(context, None, noise, "each"), {"target": SettingLoss("categorical")}
     steps = round(longer * context.training.steps)
-    _train(context, "erm", context.model, views, losses, max(1, steps))
+    train_stage(context, "erm", context.model, views, losses, max(1, steps))
 
 
 @checked_by(check_trainer_options)
@@ -133,8 +136,8 @@ def contrastive(
     """
     views = Views(context, ALL, noise, "all")
     losses = dict(zip(("target", "features"), _losses(strength, denominator), strict=False))
-    steps = views.steps(_epochs(context) * longer)
-    _train(context, "contrastive", context.model, views, losses, steps)
+    steps = views.steps(epochs_of_images(context) * longer)
+    train_stage(context, "contrastive", context.model, views, losses, steps)
 
 
 def _losses(strength: float, denominator: str) -> list[keras.losses.Loss]:
@@ -172,13 +175,14 @@ def modular(
         ValueError: if an option is out of range.
     """
     network, losses = context.model, partial(_losses, strength, denominator)
-    fixed_sites, epochs = _given_sites(sites, network.network.num_sites), _epochs(context)
+    fixed_sites, epochs = _given_sites(sites, network.network.num_sites), epochs_of_images(context)
     clean = Views(context, ALL[:1], noise, "all")
     training, of_class = replace(context.training, learning_rate=id_rate), {"target": losses()[0]}
     steps = clean.steps(epochs)
-    _train(context, "id", network, clean, of_class, steps, training=training, measured=False)
+    train_stage(context, "id", network, clean, of_class, steps, training=training, measured=False)
     network.trainable = False
-    stages = ModuleStages(context, Views(context, (1, 0), noise, "all"), pass_through, losses)
+    phase = partial(ModulePhase, losses=losses, pass_through=pass_through)
+    stages = ModuleStages(context, Views(context, (1, 0), noise, "all"), phase)
     best: dict[str, tuple[int, Any]] = {}
     for rule, name in enumerate(CORRUPTIONS, 1):
         site = fixed_sites.get(name)

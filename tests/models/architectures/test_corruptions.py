@@ -53,6 +53,14 @@ def test_modules_keep_shapes_and_have_the_published_sizes(kind, side, expected):
         x = part(x)
 
 
+#: sizes of the encoders and decoders of the released code, in PyTorch
+@pytest.mark.parametrize(("kind", "side", "size"), [(SmallNetwork, 28, 2_058_243), (ResNet18, 32, 261_315)])
+def test_an_autoencoder_keeps_shapes_and_has_the_released_size(kind, side, size):
+    made, x = kind(draw, 64, 10).autoencoder("co"), np.zeros([1, side, side, 3], np.float32)
+    assert made(x).shape == x.shape
+    assert count(made) == size
+
+
 def test_a_convolution_is_padded_alike_on_all_sides():
     """Keras's "same" padding differs with a stride; the published padding begins two pixels outside."""
     network = SmallNetwork(draw, 4, 10)
@@ -110,6 +118,37 @@ def test_told_modules_stand_in_the_order_of_application(features, tmp_path):
     assert again.options["sites"] == {"CO": 5, "GB": 5, "IM": 2}
 
 
+def test_autoencoders_restore_images_in_the_order_of_application(features):
+    model = modtf.build(modtf.Task("corruptions"), "image_space", 4)
+    images = ops.convert_to_tensor(features["inputs"][:, 0] / 127.5 - 1.0, "float32")
+    for name in ("CO", "GB"):
+        model.attach(name, 0, model.module(name, 0))
+    co, gb = model.module_co, model.module_gb
+    expected = [images[:1], co(images[1:2]), co(gb(images[2:3])), gb(co(images[3:4])), gb(co(images[4:]))]
+    x = model.through(ops.concatenate(expected), 0)
+    np.testing.assert_allclose(model(features)["target"][:, 0], x, atol=1e-6)
+
+
+@pytest.mark.parametrize(("label", "value"), [("multi_hot", 1.0), ("mean", 0.5)])
+def test_a_label_shifts_the_first_layer(features, label, value):
+    """The first layer by hand: five taps of the image, and those of the channels of GB and CO."""
+    model = modtf.build(modtf.Task("corruptions"), "labelled", 4, label=label)
+    conv = model.parts[0].layers[0]
+    kernel, bias = (ops.convert_to_numpy(v) for v in conv.trainable_variables)
+    assert kernel.shape == (5, 5, 9, 4)
+    image = features["inputs"][2, 0] / 127.5 - 1.0
+    planes = np.zeros([28, 28, 6])
+    planes[..., :2] = value  # CO and GB, whatever their order
+    x = np.concatenate([image, planes], axis=-1)[10:15, 10:15]  # the taps of the output at (6, 6)
+    by_hand = np.maximum((x[..., None] * kernel).sum((0, 1, 2)) + bias, 0.0)
+    got = model._with_label(
+        model.normalised(ops.cast(features["inputs"][:, 0], "float32")), features["rule"][:, 0]
+    )
+    np.testing.assert_allclose(model.parts[0](got)[2, 6, 6], by_hand, atol=1e-5)
+    rest = model.through(got, 0)
+    np.testing.assert_allclose(model(features)["target"][:, 0], rest, atol=1e-6)
+
+
 def test_a_router_chooses_between_seven_modules_and_a_skip(features):
     model = modtf.build(modtf.Task("corruptions"), "routed", 4, site=5)
     outputs = model(features)
@@ -125,5 +164,7 @@ def test_what_is_refused():
     task = modtf.Task("corruptions")
     with pytest.raises(ValueError, match="variant='modular_op' routes by the rule alone"):
         modtf.build(task, "modular_op", 4)
+    with pytest.raises(ValueError, match="label='sum' is not known; expected one of multi_hot, mean"):
+        modtf.build(task, "labelled", 4, label="sum")
     with pytest.raises(ValueError, match="site=6 is not valid; expected 0 to 5"):
         modtf.build(task, "routed", 4, site=6)

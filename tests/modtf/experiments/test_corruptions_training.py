@@ -13,7 +13,7 @@ from modtf.cell import Cell
 from modtf.datasets import base_images
 from modtf.engines.cell import run_cell
 from modtf.experiments.corruptions.phases import ALL, Views
-from modtf.experiments.corruptions.trainers import _epochs, _given_sites
+from modtf.experiments.corruptions.trainers import _given_sites, epochs_of_images
 from modtf.families.orders import CORRUPTIONS
 from modtf.protocol import Evaluation, Protocol
 from modtf.studies.load import load_study
@@ -21,7 +21,8 @@ from modtf.task import Task
 from modtf.training.trainer import trainer_of
 
 ROOT = Path(__file__).parents[3]
-VARIANTS = ("erm", "contrastive", "modular", "routed")
+OPTIONS = {"modular": {"sites": [5, 5, 4, 5, 5, 4]}, "image_space": {"classifier": "joint"}}
+MODULES = {"erm": 1, "contrastive": 1, "modular": 7, "routed": 8, "image_space": 7, "labelled": 1}
 
 
 def smoke(task):
@@ -35,7 +36,7 @@ def smoke(task):
 def test_steps_are_the_published_ones():
     task = Task("corruptions", dataset="emnist")
     context: Any = SimpleNamespace(task=task, training=Protocol.published(task).training)
-    epochs = _epochs(context)
+    epochs = epochs_of_images(context)
     found = {len(rules): Views(context, rules, "fresh", "all") for rules in (ALL, (0,), (1, 0))}
     assert {n: views.batch_size for n, views in found.items()} == {7: 36, 1: 256, 2: 128}
     assert [found[n].steps(epochs) for n in (7, 1, 2)] == [522_200, 73_400, 146_800]
@@ -59,6 +60,13 @@ def test_the_study():
     assert found == ("erm modular erm contrastive routed contrastive routed modular erm modular erm modular")
     assert [len(cell.members) for cell in cells] == [5] * 10 + [3] * 2
     assert round(cells[2].trainer["longer"] * 1_090) == 150 + 6 * 310 + 36 * 62
+
+
+def test_the_study_of_methods_that_receive_the_corruption():
+    cells = load_study("corruptions_told").cells
+    found = {(cell.variant, *cell.trainer.values(), *cell.model.values()) for cell in cells}
+    expected = {"image_space": ("identity", "joint"), "labelled": ("multi_hot", "mean")}
+    assert found == {(variant, value) for variant, values in expected.items() for value in values}
 
 
 @pytest.mark.parametrize(
@@ -86,9 +94,9 @@ def cell_of(variant, **trainer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", MODULES)
 def test_every_method_runs_and_leaves_results(variant, toy, tmp_path):
-    trainer = {"sites": [5, 5, 4, 5, 5, 4]} if variant == "modular" else {}
+    trainer = OPTIONS.get(variant, {})
     folder = run_cell(cell_of(variant, **trainer), tmp_path, verbose=False)
     frame = pd.read_csv(folder / "results.csv")
     best = frame[frame["checkpoint"] == "best"].set_index(["measure", "condition"])["value"]
@@ -97,8 +105,7 @@ def test_every_method_runs_and_leaves_results(variant, toy, tmp_path):
     sites = [best["site", name.lower()] for name in CORRUPTIONS] if variant == "modular" else []
     assert sites == trainer.get("sites", [])
     assert best["seconds", "iid"] > 0
-    modules = {"erm": 1, "contrastive": 1, "modular": 7, "routed": 8}
-    assert set(frame["num_modules"]) == {modules[variant]}
+    assert set(frame["num_modules"]) == {MODULES[variant]}
 
 
 @pytest.mark.slow
@@ -138,6 +145,7 @@ def test_what_is_refused_before_any_work():
     for variant, option, value in (
         ("contrastive", "strength", -1), ("modular", "strength", -0.5), ("erm", "longer", -1),
         ("modular", "search", 2), ("contrastive", "denominator", "all"), ("routed", "noise", "new"),
+        ("image_space", "classifier", "both"), ("image_space", "autoencoder_rate", 2.0),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=rf"^{option}={value!r} is not"):
             trainer_of(cell_of(variant, **{option: value}))

