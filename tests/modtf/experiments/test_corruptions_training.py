@@ -21,7 +21,10 @@ from modtf.task import Task
 from modtf.training.trainer import trainer_of
 
 ROOT = Path(__file__).parents[3]
-OPTIONS = {"modular": {"sites": [5, 5, 4, 5, 5, 4]}, "image_space": {"classifier": "joint"}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "modular": {"sites": [5, 5, 4, 5, 5, 4]},
+    "image_space": {"classifier": "joint"},
+}
 MODULES = {"erm": 1, "contrastive": 1, "modular": 7, "routed": 8, "image_space": 7, "labelled": 1}
 
 
