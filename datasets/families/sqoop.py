@@ -5,12 +5,11 @@ import numpy as np
 from modtf.datasets import philox
 from modtf.datasets.families.base import RuleData
 from modtf.datasets.families.sqoop_scenes import FIRST, LAST, LAYOUTS, layouts, pairs, placing, symbols
-from modtf.families.sqoop import IMAGE
 from modtf.families.vqa_questions import RELATIONS
 from modtf.randomness import random_key
 from modtf.task import SPLITS, Task
 
-PER_PAIR = 10  # examples of an evaluation, for each ordered pair of objects
+EVALUATED = 12_600  # examples of an evaluation: 10 for each pair of 36 objects, as published
 GREEN = np.array([0.0, 1.0, 0.0])
 
 
@@ -23,12 +22,11 @@ class Scenes(RuleData):
         return {"pairs": pairs(task.symbols, task.variety, task.data_seed), "keys": keys}
 
     def num_examples(self, split: str) -> int:
-        pairs_of_all = self.task.symbols * (self.task.symbols - 1)
-        return int(self.task.examples) if split == "train" else PER_PAIR * pairs_of_all
+        return int(self.task.examples) if split == "train" else EVALUATED
 
     def bank(self) -> dict[str, np.ndarray]:
         spots = layouts(self.task.objects, self.split)
-        return {"layouts": spots, "symbols": symbols(), "placing": placing()}
+        return {"layouts": spots, "symbols": symbols(), "placing": placing(self.task.side)}
 
     def num_uniforms(self, num_tokens: int) -> int:
         return 1  # an example is the same in every epoch
@@ -72,12 +70,12 @@ class Scenes(RuleData):
         return ops.stack([ops.where(vertical, along, across), ops.where(vertical, across, along)], 2)
 
     def _images(self, parameters, shown, spots, dtype):
-        """Return images [G, 64, 64, 3]. Objects do not overlap."""
-        ops, side, tile = self.ops, IMAGE[0], parameters["symbols"].shape[-1]
+        """Return images [G, side, side, 3]. Objects do not overlap."""
+        ops, side, tile = self.ops, self.task.side, parameters["symbols"].shape[-1]
         rows, columns = (ops.gather(ops.cast(parameters["placing"], dtype), spots[..., n]) for n in (0, 1))
         tiles = ops.gather(ops.cast(parameters["symbols"], dtype), shown)
-        left = ops.transpose(ops.matmul(rows, tiles), [0, 2, 1, 3])  # [G, 64, objects, tile]
-        right = ops.transpose(columns, [0, 1, 3, 2])  # [G, objects, tile, 64]
+        left = ops.transpose(ops.matmul(rows, tiles), [0, 2, 1, 3])  # [G, side, objects, tile]
+        right = ops.transpose(columns, [0, 1, 3, 2])  # [G, objects, tile, side]
         width = shown.shape[1] * tile
         images = ops.matmul(ops.reshape(left, [-1, side, width]), ops.reshape(right, [-1, width, side]))
         return images[..., None] * ops.cast(GREEN, dtype)

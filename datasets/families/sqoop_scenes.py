@@ -5,13 +5,13 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from modtf.families.sqoop import IMAGE, SYMBOLS
+from modtf.families.sqoop import CANVAS, SYMBOLS
 from modtf.task import SPLITS
 
 TILE = 10  # pixels of an object's side, and the font's size
 NEAR = 5  # smallest distance of two objects' centres along both axes
 APART = TILE + 1  # ... along at least one of them
-FIRST, LAST = TILE // 2 + 1, IMAGE[0] - TILE // 2 - 2  # smallest and largest coordinate of a centre
+FIRST, LAST = TILE // 2 + 1, CANVAS - TILE // 2 - 2  # smallest and largest coordinate of a centre
 LAYOUTS = 2**14  # scenes for each answer in a split, before relations and objects are chosen
 
 
@@ -37,12 +37,12 @@ def symbols() -> np.ndarray:
 
 
 @cache
-def placing() -> np.ndarray:
-    """Return the matrices from a tile's rows to those of the image, by the centre's row: [64, 64, TILE]."""
-    matrices = np.zeros([IMAGE[0], IMAGE[0], TILE])
+def placing(side: int) -> np.ndarray:
+    """Return the matrices from a tile's rows to those of the image, by the centre's row: [64, side, TILE]."""
+    matrices = np.zeros([CANVAS, CANVAS, TILE])
     for centre in range(FIRST, LAST + 1):
         matrices[centre, centre - TILE // 2 : centre + TILE // 2] = np.eye(TILE)
-    return matrices
+    return matrices.reshape([CANVAS, side, CANVAS // side, TILE]).mean(axis=2)
 
 
 @cache

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from modtf.task import Task
 
 SYMBOLS = string.ascii_uppercase + "1234567890"
-IMAGE = (64, 64, 3)
+CANVAS = 64  # pixels of the side on which objects are placed
 
 
 @register_family("sqoop")
@@ -36,8 +36,9 @@ class Sqoop(QuestionFamily):
             integer=True,
         ),
         Option(
-            "examples", 1_080_000, "in training; evaluations use 10 per pair", low=2, high=1e9, integer=True
+            "side", CANVAS, "pixels of an image's side; 32 averages 2 x 2 pixels of 64", (CANVAS, CANVAS // 2)
         ),
+        Option("examples", 1_080_000, "in training; evaluations use 12,600", low=2, high=1e9, integer=True),
     )
     conditions = (
         Condition("iid", "pairs seen in training", True),
@@ -53,7 +54,7 @@ class Sqoop(QuestionFamily):
     reference, oracle = "all_sub_all_bn", None
 
     def question(self, task: "Task") -> Question:
-        return Question("sqoop", IMAGE, (tuple(SYMBOLS[: task.symbols]),), (RELATIONS,))
+        return Question("sqoop", (task.side, task.side, 3), (tuple(SYMBOLS[: task.symbols]),), (RELATIONS,))
 
     def fixed_rules(self, options: Mapping[str, Any]) -> int:
         return int(options["symbols"]) + len(RELATIONS)
@@ -77,7 +78,8 @@ class Sqoop(QuestionFamily):
         return Preset(task.num_rules, 64, 5, 1, Protocol(training, evaluation))
 
     def quick(self, task: "Task") -> Preset:
-        training = Training(steps=2_000, learning_rate=1e-3, batch_size=64, evaluations=10, tail=TAIL)
+        how: dict[str, Any] = {"schedule": "cosine", "evaluations": 10, "tail": TAIL}
+        training = Training(steps=800, learning_rate=2e-3, batch_size=64, **how)
         sizes: dict[str, Any] = dict.fromkeys(("batch_size", "activation_batch_size"), 256)
-        evaluation = Evaluation(batches=4, tokens=768, draws=5, tokens_per_draw=384, **sizes)
-        return Preset(task.num_rules, 16, 5, 1, Protocol(training, evaluation))
+        evaluation = Evaluation(batches=2, tokens=768, draws=5, tokens_per_draw=384, **sizes)
+        return Preset(task.num_rules, 8, 5, 1, Protocol(training, evaluation))

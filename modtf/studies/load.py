@@ -48,6 +48,7 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "corruptions_told": "modtf.experiments.corruptions.studies.quick",
         "vqa_quick": "modtf.experiments.vqa.studies",
         "vqa_wide": "modtf.experiments.vqa.studies",
+        "sqoop_quick": "modtf.experiments.sqoop.studies",
     },
     check_study,
 )

@@ -60,6 +60,7 @@ MODULES = {
         residual_or_find_is_alike modular_encoders_beat_one_of_mixed_modules more_data_do_not_close_the_gap
         the_router_finds_groups
     """,
+    "modtf.experiments.sqoop.claims": "trees_beat_plain_networks modules_per_symbol_beat_one",
 }
 CLAIMS: Registry[Claim] = Registry(
     "claim", {name: module for module, names in MODULES.items() for name in names.split()}, check_claim

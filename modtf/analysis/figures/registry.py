@@ -34,6 +34,7 @@ MODULES = {
     "novel_accuracy_vs_combinations": "experiments.vqa.figures",
     "iid_accuracy_vs_combinations": "experiments.vqa.figures",
     "libraries_bars": "experiments.vqa.figures",
+    "sqoop_accuracy": "experiments.sqoop.figures",
 }
 
 
