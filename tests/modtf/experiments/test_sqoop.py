@@ -66,7 +66,7 @@ def test_the_study():
     cells = load_study("sqoop_quick").cells
     default = [variant.name for variant in FAMILIES[FAMILY].variants if variant.by_default]
     assert set(TREES) <= set(default)
-    expected = [(objects, name) for objects in (5, 2) for name in default]
+    expected = [(objects, name) for objects in (2, 5) for name in default]
     assert [(cell.task.objects, cell.variant) for cell in cells] == expected
     for cell in cells:
         assert (cell.width, cell.task.symbols, cell.task.side, len(cell.members)) == (8, 6, 32, 5)
