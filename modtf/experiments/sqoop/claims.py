@@ -8,7 +8,7 @@ from itertools import product
 from modtf.analysis.claims.registry import documented_claim
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.sqoop import FAMILY, PLAIN, TREES
-from modtf.experiments.vqa.claims import Found, over
+from modtf.experiments.vqa.gains import Found, over
 
 SHOWN_BY = "sqoop_accuracy", "gain in points of error"
 

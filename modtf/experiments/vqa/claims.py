@@ -4,7 +4,7 @@ What is said of combinations never seen counts only where those seen in training
 libraries' accuracy in distribution is at least 90%.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -15,18 +15,14 @@ from numpy.typing import NDArray
 
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
 from modtf.analysis.claims.registry import Find, documented_claim
-from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.vqa import FAMILY, MAIN, PUBLISHED_EXAMPLES, number
+from modtf.experiments.vqa.gains import NOT_LEARNED, SEED, Found, errors, learned, over
 from modtf.metrics import MEASURES
 
-LEARNED = 10.0  # % error in distribution; above it, other combinations are not judged
-NOT_LEARNED = f"accuracy in distribution is below {100 - LEARNED:g}%"
 CLOSE, GAP, SMALL, RESIDUAL = 2.0, 5.0, 2.0, 3.0  # margins in points, chosen by modtf
-SEED = ["data_seed", "seed"]
 MODULAR = ("group_all_all", "group_group_group", "sub_sub_sub")  # the main libraries with a modular encoder
-Found = Iterator[Evidence]
 
 
 Models = Sequence[NDArray[Any]]  # matrices [R, M] of a task's models
@@ -115,31 +111,6 @@ def claim(
 ) -> Callable[[Find], Find]:
     """`documented_claim` of these variants."""
     return documented_claim(figure, statistic, variants=variants, families=[FAMILY])
-
-
-def errors(study: TrainedModels, distribution: str, *names: str) -> pd.DataFrame:
-    """Return the error of every data seed and seed, a column for each variant."""
-    rows = study.performance
-    rows = rows[(rows["distribution"] == distribution) & rows["variant"].isin(names)]
-    table = rows.pivot_table("value", SEED, "variant", observed=True)
-    return table.reindex(columns=list(names)).dropna().reset_index()
-
-
-def over(study: TrainedModels, first: str, second: str, where: str = OUT, **bounds: float | None) -> Found:
-    """By how much the first is better; out of distribution nothing, where the rest is not learned either."""
-    name = f"{first} over {second}"
-    if where == OUT and not learned(study, first, second):
-        yield Evidence(name, lacking=NOT_LEARNED)
-        return
-    rows = study.performance
-    pairs = match_members(rows[rows["distribution"] == where], first, second)
-    yield mean_evidence(pairs, "gain", name, level=study.level, **bounds)  # type: ignore[arg-type]
-
-
-def learned(study: TrainedModels, *names: str) -> bool:
-    """Return whether all variants that were run answer the training combinations."""
-    seen = errors(study, IN, *names)
-    return not len(seen) or bool(seen[list(names)].mean().max() <= LEARNED)
 
 
 def gaps(study: TrainedModels) -> Evidence:
