@@ -8,7 +8,7 @@ from keras import ops
 from modtf.checks import check_choice, check_integer
 from modtf.families.varied import option_of
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.architectures.embedding import EMBED, GAP, NO_MONOLITHIC, fits, logits_of
+from modtf.models.architectures.embedding import EMBED, GAP, fits, logits_of, no_monolithic
 from modtf.models.base import ModularModel
 from modtf.models.build import build
 
@@ -27,8 +27,7 @@ def convert(model: ModularModel, variant: str, width: int | None = None) -> Modu
     - `modular_op` has the width of the model.
     - `modular` is wider: R units of the encoder carry the rule, and one unit per module its score.
     - `monolithic` holds all modules side by side, and closes the units of those that a rule does not use. It
-      needs one-hot p. It is not built for the rnn: the memory of a cell belongs to one unit, and would have
-      to move between the units of modules.
+      needs one-hot p. In the rnn it needs cell="simple": an LSTM unit's memory follows one sequence of rules.
 
     Args:
         model: a `gt_modular` or `modular_op` model, or one of another router whose p depends on the rule
@@ -47,10 +46,10 @@ def convert(model: ModularModel, variant: str, width: int | None = None) -> Modu
     p = _routing(model)  # [P, M, R]
     if variant == "modular_op":
         return _to_modular_op(model, p, width)
-    if variant == "monolithic" and name in NO_MONOLITHIC:
+    if variant == "monolithic" and (reason := no_monolithic(name, model)):
         raise ValueError(
-            f"convert builds no monolithic {name}, whatever the width: {NO_MONOLITHIC[name]}. "
-            "Convert to modular."
+            f"convert builds no monolithic {name} of this cell, whatever the width: {reason}. Convert to "
+            "modular, or take cell='simple'."
         )
     if variant == "monolithic" and not np.allclose(p.max(axis=1), 1.0, atol=1e-12):
         raise ValueError(

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from modtf.models.architectures.sizes import mha_head, mha_hidden, mlp_hidden, rnn_state
+from modtf.models.recurrence import CELLS
 
 GAP = 40.0  # between the logit of the chosen module and the others: their p is exp(-40), 4e-18
 CLOSED = 1e6  # subtracted from the units of modules that a rule does not use: above all their inputs
@@ -34,7 +35,8 @@ def fits(name: str, model: Any, variant: str, width: int) -> bool:
                 if alone
                 else head > k and hidden > units
             )
-        return rnn_state(width, modules, model.shared_state.cell.num_gates) > model.state_width
+        gates, h = model.shared_state.cell.num_gates, model.state_width
+        return 4 * width > modules * h if alone else rnn_state(width, modules, gates) > h
     except ValueError:  # not one unit
         return False
 
@@ -176,19 +178,53 @@ def _rnn(old: Any, new: Any, p: np.ndarray) -> None:
     copy.dense("encoder.first")
     copy.dense("encoder.second")
     copy.carry_rule(new.encoder, old.token_width)
-    places = _blocks(modules * gates, h, wide)
-    copy.dense("from_input", places)
-    copy.dense("shared_state.from_state", places)
-    scores = np.arange(modules) * gates * wide + h  # the first gate of one more unit
-    copy.of(new.from_input.kernel)[:, scores, e : e + rules] = logits_of(p)
-    copy.of(new.shared_state.score.kernel)[:, 0, :, h] = 1.0
-    copy.dense("decoder.first")
+    if new.num_modules == 1:
+        _side_by_side(copy, p)
+    else:
+        places = _blocks(modules * gates, h, wide)
+        copy.dense("from_input", places)
+        copy.dense("shared_state.from_state", places)
+        scores = np.arange(modules) * gates * wide + h  # the first gate of one more unit
+        copy.of(new.from_input.kernel)[:, scores, e : e + rules] = logits_of(p)
+        copy.of(new.shared_state.score.kernel)[:, 0, :, h] = 1.0
+        copy.dense("decoder.first")
     copy.dense("decoder.second")
     copy.finish()
 
 
+def _side_by_side(copy: Copy, p: np.ndarray) -> None:
+    """Set one simple cell whose state holds the states of all modules, and its decoder.
+
+    The units of modules that a rule does not use are closed, at -1. So the modular state is the sum of all
+    states plus M - 1 times one more unit, which is 0 before the first token and 1 after it.
+    """
+    old, new, e, rules, modules = copy.old, copy.new, copy.e, p.shape[2], copy.old.num_modules
+    h = old.state_width
+    units, one = np.arange(modules * h), modules * h
+    copy.dense("from_input", units)
+    for module, chosen in enumerate(np.split(units, modules)):
+        copy.of(new.from_input.kernel)[:, chosen, e : e + rules] = _closed(p, module)
+    copy.of(new.from_input.bias)[:, one] = CLOSED
+    layers = (
+        (old.shared_state.from_state, new.shared_state.from_state),
+        (old.decoder.first, new.decoder.first),
+    )
+    for (layer, wider), outputs in zip(layers, (units, None), strict=True):
+        for module in range(modules):
+            copy.put(wider.kernel, layer.kernel, outputs, module * h + np.arange(h))
+        total = np.asarray(ops.convert_to_numpy(layer.kernel), np.float64).sum(axis=2)
+        copy.of(wider.kernel)[:, : total.shape[1], one] = (modules - 1) * total
+    copy.put(new.decoder.first.bias, old.decoder.first.bias, np.arange(h), None)
+
+
 EMBED: Mapping[str, Callable[[Any, Any, np.ndarray], None]] = {"mlp": _mlp, "mha": _mha, "rnn": _rnn}
-#: architecture -> why none of its monolithic models computes what a modular one does
-NO_MONOLITHIC = {
-    "rnn": "the memory of a cell belongs to one unit, and would have to move between the units of modules"
-}
+
+
+def no_monolithic(name: str, model: Any) -> str:
+    """Return why no monolithic model computes what a modular one does; "" if one does."""
+    if name != "rnn" or model.shared_state.cell is CELLS["simple"]:
+        return ""
+    return (
+        "a unit has one matrix for its gates, while a modular cell has one per rule, so a unit's memory is "
+        "right for one sequence of rules only"
+    )

@@ -10,7 +10,7 @@ CASES = [
     ("mlp", {}, ("modular_op", "modular", "monolithic")),
     ("mha", {}, ("modular_op", "modular", "monolithic")),
     ("rnn", {}, ("modular_op", "modular")),
-    ("rnn", {"cell": "simple"}, ("modular_op", "modular")),
+    ("rnn", {"cell": "simple"}, ("modular_op", "modular", "monolithic")),
 ]
 WIDTH, RULES = 8, 3
 
@@ -70,7 +70,7 @@ def test_a_router_with_fewer_hidden_units_than_rules(width):
     [
         ("mlp", "modular", 10, "width=10 is too small .* it needs 11"),
         ("mha", "monolithic", 10, "it needs"),
-        ("rnn", "monolithic", None, "builds no monolithic rnn"),
+        ("rnn", "monolithic", None, "no monolithic rnn of this cell, .* one sequence of rules only"),
         ("mlp", "gt_modular", None, "variant='gt_modular' is not known"),
         ("mlp", "modular_op", 9, "has width=8"),
     ],
