@@ -66,21 +66,25 @@ def best_match(A: ArrayLike, rule_probs: ArrayLike | None = None) -> NDArray[np.
     return match_rules(*checked(A, rule_probs))
 
 
-def best_permutation(A: ArrayLike) -> NDArray[np.intp]:
+def best_permutation(A: ArrayLike, rule_probs: ArrayLike | None = None) -> NDArray[np.intp]:
     """Return an order of the modules, `[M]`, in which matched modules follow their rules; for heat maps.
 
     With as many modules as rules, `A[:, best_permutation(A)]` has the matched entries on its diagonal.
     Modules have the order of the first rule they serve; modules without a rule come last.
 
+    Args:
+        A: activation matrix `[R, M]`.
+        rule_probs: p(r) `[R]`, uniform by default.
+
     Raises:
-        ValueError: if A is not an activation matrix.
+        ValueError: if A is not an activation matrix, or rule_probs is not a distribution over its rules.
 
     Example:
         >>> best_permutation([[0.1, 0.0, 0.9], [0.3, 0.7, 0.0]]).tolist()
         [2, 1, 0]
     """
     A = check_activation_matrix(A)
-    matched = best_match(A).tolist()
+    matched = best_match(A, rule_probs).tolist()
     return np.array(list(dict.fromkeys(matched + list(range(A.shape[1])))), dtype=np.intp)
 
 

@@ -7,8 +7,11 @@ import pandas as pd
 from modtf.analysis.labels import RANDOM, task_of
 from modtf.families import FAMILIES, IID
 from modtf.metrics import activation_measures, measure_all, uniform_activation
+from modtf.results.schema import KIND
 
 IN, OUT = "in distribution", "out of distribution"
+#: for readers of collapse, where `has_unequal_rules`
+COLLAPSES = "perfect routing has collapse, because rules are unequally frequent: compare it with gt_modular"
 
 
 def performance_rows(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame:
@@ -49,6 +52,13 @@ def activation_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the registered measures of activation, of the models with several modules."""
     names = [measure.name for measure in activation_measures()]
     return frame[frame["measure"].isin(names) & (frame["num_modules"] > 1)]
+
+
+def has_unequal_rules(frame: pd.DataFrame) -> bool:
+    """Return whether some task type trains on unequally frequent rules, so that perfect routing collapses."""
+    kinds = frame[[*KIND, "num_rules"]].drop_duplicates().itertuples(index=False, name=None)
+    tasks = [task_of(str(arch), str(setting), str(words), int(r)) for arch, setting, words, r in kinds]
+    return any(task.family.rule_probs(task) is not None for task in tasks)
 
 
 def random_at_places(frame: pd.DataFrame) -> pd.DataFrame:

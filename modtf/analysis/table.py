@@ -8,9 +8,11 @@ import pandas as pd
 from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.labels import CHECKPOINT_WORDS, RANDOM, kind_label, place_label, with_variants
 from modtf.analysis.rows import (
+    COLLAPSES,
     IN,
     OUT,
     activation_rows,
+    has_unequal_rules,
     headline_label,
     performance_rows,
     random_at_places,
@@ -101,6 +103,8 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
     better = (
         f"smaller is better, except for {', '.join(larger)}" if larger else "smaller is better everywhere"
     )
+    if has_unequal_rules(frame):
+        better += f"; {COLLAPSES}"
     outside, checkpoint = headline_label(frame["arch"].iloc[0]), listing(frame["checkpoint"])
     meant = f"checkpoint {checkpoint}: {CHECKPOINT_WORDS[checkpoint]}"
     return f"{words}; {better}.\nout: {outside}. {meant}. seconds: training, per model."

@@ -95,8 +95,9 @@ def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
         for variant, activations, member in models:
             values = activations.at(study.checkpoint)[member]
             columns = {"num_rules": activations.cell["num_rules"], "variant": variant}
-            ordered = values[:, best_permutation(values)]
-            tables.append(as_table(ordered, activations.rule_names, **columns))
+            probs = activations.rule_probs
+            ordered = values[:, best_permutation(values, probs)]
+            tables.append(as_table(ordered, activations.rule_names, probs, **columns))
         name = _file_name(f"activation_{kind}_e{_width(models)}")
         note = (
             f"{note_of(models)}. Modules are ordered by their best match with rules. Checkpoint "
@@ -144,9 +145,10 @@ def _by_step(models: Shown) -> list[pd.DataFrame]:
     steps = longest[np.unique(np.linspace(0, len(longest) - 1, NUM_STEPS).round().astype(int))]
     tables = []
     for variant, activations, member in models:
-        order = best_permutation(activations.history[-1, member])
+        probs = activations.rule_probs
+        order = best_permutation(activations.history[-1, member], probs)
         for step in steps[np.isin(steps, activations.steps)]:
             values = activations.history[activations.steps == step][0, member]
             columns = {"variant": variant, "step": int(step)}
-            tables.append(as_table(values[:, order], activations.rule_names, **columns))
+            tables.append(as_table(values[:, order], activations.rule_names, probs, **columns))
     return tables

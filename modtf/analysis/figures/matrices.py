@@ -16,13 +16,24 @@ from modtf.analysis.figures.layout import Look, panels
 from modtf.metrics import alignment
 
 COLOURS = "cividis"  # uniform in brightness for any colour vision
+UNEQUAL = "rule_probability"  # a column of matrices whose rules are unequally frequent
 NAMES = (64, 32)  # the largest number of row and column names that fit a matrix
 
 
-def as_table(values: NDArray[np.float64], names: Sequence[str] | None = None, **columns: Any) -> pd.DataFrame:
-    """Return a matrix [R, M] as a row per rule, by its number or name, and module, for `heat_maps`."""
+def as_table(
+    values: NDArray[np.float64],
+    names: Sequence[str] | None = None,
+    rule_probs: Sequence[float] | None = None,
+    **columns: Any,
+) -> pd.DataFrame:
+    """Return a matrix [R, M] as a row per rule, by its number or name, and module, for `heat_maps`.
+
+    If rules are unequally frequent, their frequencies are a further column.
+    """
     rule, module = (index.ravel() for index in np.indices(values.shape))
     rules = rule if names is None else pd.Categorical.from_codes(rule, list(names))
+    if rule_probs is not None:
+        columns[UNEQUAL] = np.asarray(rule_probs)[rule]
     return pd.DataFrame({"rule": rules, "module": module, "probability": values.ravel(), **columns})
 
 
@@ -47,4 +58,5 @@ def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     axes.grid(False)
     axes.set_anchor("W")
     axes.tick_params(labelsize=7, length=2, rotation=0)
-    axes.set(xlabel=f"alignment {alignment(values):.2f}", ylabel="")
+    probs = data.groupby("rule", observed=True)[UNEQUAL].first() if UNEQUAL in data else None
+    axes.set(xlabel=f"alignment {alignment(values, probs):.2f}", ylabel="")

@@ -12,7 +12,7 @@ from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import GREY
 from modtf.analysis.figures.marks import bars, curves, lines
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.rows import IN
+from modtf.analysis.rows import COLLAPSES, IN, has_unequal_rules
 from modtf.analysis.trained import TrainedModels
 from modtf.commands import command_line
 from modtf.families import FAMILIES, Family
@@ -148,7 +148,8 @@ def _collapse(
     parts = [("", "", rows)]
     if rows["label"].nunique() > MOST_COLUMNS:
         parts = [(f"_{place}", f", {place}", rows[rows["place"] == place]) for place in changed_places(study)]
-    notes = ("smaller is better, unless a label says otherwise", "random: random routing")
+    notes = ["smaller is better, unless a label says otherwise", "random: random routing"]
+    notes += [COLLAPSES] * has_unequal_rules(results)
     for end, title, part in parts:
         named = f"collapse_and_specialisation_{suffix}{end}", f"Collapse and specialisation {words}{title}"
         drawn = (part, mark, x, *named, *notes)

@@ -201,6 +201,15 @@ def test_task_types_are_judged_apart(at_tail):
     assert words == "supported in 1 of 2 task types; contradicted in MHA v2 regression"
 
 
+def test_collapse_is_not_judged_if_rules_are_unequal(at_tail):
+    """Perfect routing then has collapse; with equal rules the claims are judged on the same numbers."""
+    names = ["learned_activation_collapses", "collapse_grows", "modular_op_collapses_less"]
+    judged = Study(at_tail.assign(task_options="zipf=1.0")).claims(names)
+    assert set(judged["verdict"]) == {NOT_ENOUGH}
+    assert judged["why"].str.contains("unequally frequent").all()
+    assert NOT_ENOUGH not in verdicts(at_tail, names).values()
+
+
 def test_models_that_diverged_are_counted(at_tail):
     frame = at_tail[at_tail["num_rules"] == 8]
     diverged = losses_of(frame, "modular") & frame["data_seed"].isin([0, 2])

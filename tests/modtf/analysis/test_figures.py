@@ -12,6 +12,7 @@ from simulated_results import results_of, study_of
 from modtf.analysis import Study, figures, performance_rows, random_baseline
 from modtf.analysis.figures import NothingToDraw, panels
 from modtf.analysis.figures.layout import looks
+from modtf.analysis.figures.matrices import as_table, heat_maps
 from modtf.analysis.figures.registry import MODULES
 from modtf.families import FAMILIES
 from modtf.models.routers import ROUTERS
@@ -122,6 +123,15 @@ def test_the_overview_draws_means_over_widths_and_options_within_a_data_seed(who
     for variant in VARIANTS:
         expected = rows[rows["variant"] == variant].sort_values("num_rules")["mean"]
         np.testing.assert_allclose(lines[colours[variant]].get_ydata(orig=False), expected)
+
+
+@pytest.mark.parametrize(("rule_probs", "text"), [(None, "alignment 0.25"), ((0.8, 0.2), "alignment 0.10")])
+def test_a_heat_map_shows_the_alignment_of_the_rules_frequencies(rule_probs, text):
+    values = np.array([[1.0, 0.0], [0.5, 0.5]])  # half of the second rule's tokens are not matched
+    picture = heat_maps(
+        [as_table(values, None, rule_probs, variant="modular")], "map", "Map", "", None, "variant"
+    )
+    assert picture.figure.axes[0].get_xlabel() == text
 
 
 def test_measures_are_drawn_with_random_activation(drawn):

@@ -57,6 +57,7 @@ def test_the_note_says_what_the_interval_is_over():
     assert "±" not in results_table(one)
     words = "mean over 2 models of one task; other tasks may differ, so no interval"
     assert table_note(one).startswith(words)
+    assert "perfect routing has collapse" in table_note(frame.assign(task_options="zipf=1.0"))
 
 
 def test_options_are_part_of_a_name_and_models_that_diverged_are_shown():

@@ -15,6 +15,7 @@ from modtf.analysis.claims.numbers import (
     share_lost,
     slopes,
 )
+from modtf.analysis.rows import has_unequal_rules
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.claims import KEY, LEARNED, claim
 from modtf.metrics import Measure
@@ -23,11 +24,15 @@ BARS, BY_RULES = (f"collapse_and_specialisation_{name}" for name in ("bars", "vs
 SMALL_SHARE = 0.5  # marginally better: by less than this share of gt_modular's gain
 
 Found = Iterator[Evidence]
+UNEQUAL = Evidence("collapse", lacking="rules are unequally frequent, so perfect routing collapses, too")
 
 
 @claim(BARS, "share of total collapse: modular, modular_op less random; gt_modular")
 def learned_activation_collapses(study: TrainedModels) -> Found:
     """modular and modular_op collapse; random and gt_modular activation does not."""
+    if has_unequal_rules(study.results):
+        yield UNEQUAL
+        return
     for measure in measures_in(study, "collapse"):
         for variant in LEARNED:
             rows = against_random(study, measure, variant)
@@ -53,12 +58,15 @@ def _grow(group: str, study: TrainedModels) -> Found:
 @claim(BY_RULES, "growth of the measure per doubling of R")
 def collapse_grows(study: TrainedModels) -> Found:
     """the collapse of modular and modular_op grows with the number of rules."""
-    return _grow("collapse", study)
+    return iter([UNEQUAL]) if has_unequal_rules(study.results) else _grow("collapse", study)
 
 
 @claim(BARS, "collapse of modular less that of modular_op")
 def modular_op_collapses_less(study: TrainedModels) -> Found:
     """modular_op collapses less than modular."""
+    if has_unequal_rules(study.results):
+        yield UNEQUAL
+        return
     for measure in measures_in(study, "collapse"):
         pairs = gains(study, measure, "modular_op", "modular")
         yield mean_evidence(pairs, "gain", measure.name, level=study.level)
