@@ -61,7 +61,7 @@ class Family:
 
     def num_tokens(self, task: "Task") -> int:
         """Tokens of a training example: N, or 1."""
-        return self.num_training_tokens
+        return self.training_length if self.is_sequence else 1
 
     def target_width(self, task: "Task") -> int | None:
         """Return the width of a target; None if it is one number without an axis."""
@@ -170,11 +170,6 @@ class Family:
     def while_training(self) -> tuple[str, ...]:
         """The conditions that are measured during training, too."""
         return (IID, *(c.name for c in self.conditions if c.while_training and c.name != IID))
-
-    @property
-    def num_training_tokens(self) -> int:
-        """Return `num_tokens` of a family whose tasks all have the same number."""
-        return self.training_length if self.is_sequence else 1
 
     def complete(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return all options of a task, with defaults filled in (also for None). Raise `ValueError` if one is

@@ -5,10 +5,10 @@ A model without a members axis trains its members one after the other, each like
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -27,7 +27,6 @@ from modtf.engines.state import (
     write_config,
 )
 from modtf.engines.train_cell import train_cell
-from modtf.engines.work import Report
 from modtf.evaluation.outputs import check_conditions, find_outputs
 from modtf.files import check_writable, remove_unfinished, write_text
 from modtf.models.architectures.sizes import check_size
@@ -44,6 +43,9 @@ from modtf.training import checkpoint_file
 from modtf.training.provenance import provenance
 from modtf.training.strategy import check_strategy, name_of
 from modtf.training.trainer import trainer_of
+
+if TYPE_CHECKING:
+    from modtf.engines.work import Report
 
 MEMBERS = "members"  # in a cell's folder, holds a folder for every member
 
@@ -111,25 +113,26 @@ def run_cell(
         state = state_under_lock(cell, out, state)
         if state.name != "finished":
             train = train_in_turn if trains_alone(cell) else train_cell
-            with finishing(cell, out, state), _begun(cell, folder, strategy):
+            with finishing(cell, out, state), _scope(strategy):
+                _begin(cell, folder, strategy)
                 devices = strategy if isinstance(strategy, tuple) else ()
                 train(cell, model, folder, data=data, devices=devices, verbose=verbose, callbacks=callbacks)
     return folder
 
 
-def train_and_report(cell: Cell, out: Path, report: Report) -> None:
+def train_and_report(cell: Cell, out: Path, report: "Report") -> None:
     """Train a cell of a study, whose lock is held, and report its steps: the default of `Work.function`."""
     check_size(cell)
     in_turn, model, folder = trains_alone(cell), _model(cell), out / cell.folder
     train, turns = (train_in_turn, len(cell.members)) if in_turn else (train_cell, 1)
-    with _begun(cell, folder):
-        train(cell, model, folder, verbose=False, callbacks=[_Reporting(cell, report, turns)])
+    _begin(cell, folder)
+    train(cell, model, folder, verbose=False, callbacks=[_Reporting(cell, report, turns)])
 
 
 class _Reporting(keras.callbacks.Callback):
     """Reports the finished steps, on average over members that train in `turns`."""
 
-    def __init__(self, cell: Cell, report: Report, turns: int):
+    def __init__(self, cell: Cell, report: "Report", turns: int):
         super().__init__()
         self.steps, self.report, self.turns = cell.protocol.training.steps, report, turns
         self.turn = 0
@@ -144,15 +147,12 @@ class _Reporting(keras.callbacks.Callback):
         self.begun = epoch * self.params["steps"]
 
 
-@contextlib.contextmanager
-def _begun(cell: Cell, folder: Path, strategy: Any = None) -> Iterator[None]:
-    """Write the config of a cell that is trained inside, within the scope of the strategy."""
+def _begin(cell: Cell, folder: Path, strategy: Any = None) -> None:
+    """Make a cell's folder, remove what a killed process left in it, and write its config."""
     folder.mkdir(parents=True, exist_ok=True)
     remove_unfinished(folder)
     made_with = {**provenance(cell.protocol.training.precision), "strategy": name_of(strategy)}
     write_config(cell, folder, provenance=made_with)
-    with _scope(strategy):
-        yield
 
 
 def check_builds(cell: Cell) -> None:

@@ -23,7 +23,7 @@ from modtf.models.kernels.by_device import kernels
 from modtf.population import Population
 from modtf.results.schema import DIVERGED, LOGS, write_activations, write_history, write_results
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
-from modtf.training.trainer import TrainerContext, trainer_of
+from modtf.training.trainer import TrainerContext
 from modtf.variants import TRAINER
 
 MEASURED = ("measure", "condition", "place", "value")
@@ -53,7 +53,7 @@ def train_cell(
         evaluation = context.evaluation
         board = TensorBoardWriter(folder / LOGS, _settings(cell), evaluation)
         context.measuring.append(board)
-        trainer_of(cell)(context)
+        context.trainer(context, **context.options)
         scores, best = {"tail": context.tail.scores()}, context.best
         scores["last"] = evaluator.run()
         _save(model, folder, "last")

@@ -18,7 +18,7 @@ from modtf.datasets import host_ops
 from modtf.datasets.device import DeviceStream, runs_on_device
 from modtf.datasets.plan import StreamPlan
 from modtf.datasets.streaming import pipeline
-from modtf.evaluation.programs import iterators_of, pipelines_of
+from modtf.evaluation.programs import pipelines_of, waiting_iterators
 from modtf.families import Family
 from modtf.models.kernels.by_device import on_cpu
 from modtf.population import Population
@@ -103,7 +103,8 @@ class Source:
 
         Share 0 of 1 is always the first steps. Share n of N starts at step n * steps.
         """
-        waiting = iterators_of(self)  # (steps of a share, shares) -> its next share, the iterator
+        # (steps of a share, shares) -> its next share, the iterator
+        waiting = waiting_iterators.setdefault(self, {})
         waits_at, iterator = waiting.pop((steps, of), (number, None))
         if iterator is None or waits_at != number:
             # Graph rewriting finds nothing here and costs a third of starting an iterator. Autotuning keeps

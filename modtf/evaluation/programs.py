@@ -33,27 +33,23 @@ LARGEST = 1 << 22  # weights; tracing costs little compared with the training of
 
 #: key of a shape -> a trained model, and what measures it
 _models: OrderedDict[Hashable, tuple[keras.Model, Any]] = OrderedDict()
-#: source of batches -> its iterators, see `modtf.evaluation.batches.Source`
-_iterators: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
-atexit.register(_iterators.clear)  # TensorFlow would wait for their threads for ever after Python ends
+#: source of batches -> its waiting iterators, see `modtf.evaluation.batches.Source`
+waiting_iterators: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+atexit.register(waiting_iterators.clear)  # TensorFlow would wait for their threads for ever after Python ends
 
 
 @dataclass(eq=False)
 class Compiled:
     """The compilation settings of a model, and its training functions by their keys.
 
-    It is an attribute of the model because the functions hold the model: both are released together.
+    It is an attribute of the model, `compiled_for_training`, because the functions hold the model: both are
+    released together.
     """
 
     optimizer: keras.optimizers.Optimizer
     losses: Mapping[str, Any]
     settings: Hashable
     functions: dict[Hashable, Callable[[Any], Any]] = field(default_factory=dict)
-
-
-def set_compiled(model: keras.Model, compiled: Compiled) -> None:
-    """Record how a model was compiled."""
-    model.compiled_for_training = compiled
 
 
 def compiled_of(model: keras.Model) -> Compiled | None:
@@ -100,11 +96,6 @@ def pipelines_of(population: Population) -> dict[Any, Any]:
     Their iterators hold 28 threads and 22 MB of memory per cell.
     """
     return {}
-
-
-def iterators_of(source: Any) -> dict[Any, Any]:
-    """Return the waiting iterators of a source."""
-    return _iterators.setdefault(source, {})
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from modtf.condition import published_conditions as published_conditions
 from modtf.family import Family as Family
 from modtf.family import Option as Option
 from modtf.family import check_family
-from modtf.registry import Registry
+from modtf.registry import Registry, origin
 
 FAMILIES: Registry[Family] = Registry(
     "family",
@@ -46,7 +46,7 @@ def register_family(name: str) -> Callable[[type[Family]], type[Family]]:
             check_family(name, family)
         made = family()
         made.name = name
-        FAMILIES.add(name, made, f"{family.__module__}:{family.__qualname__}")
+        FAMILIES.add(name, made, origin(family))
         return family
 
     FAMILIES.check_name(name)

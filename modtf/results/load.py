@@ -14,7 +14,6 @@ from modtf.families import FAMILIES
 from modtf.metrics import GROUPS, MEASURES, activation_measures
 from modtf.protocol import tail_length
 from modtf.results.cells import CellFolder, Source, find_cells
-from modtf.results.check import read_matrices
 from modtf.results.schema import (
     CELL,
     CHECKPOINTS,
@@ -26,7 +25,7 @@ from modtf.results.schema import (
     with_place,
 )
 from modtf.results.tables import Progress as Progress
-from modtf.results.tables import read_tables
+from modtf.results.tables import read_matrices, read_tables
 
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
 JOINED = {"protocol": "str", "folder": "str"}  # columns that loading adds

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from modtf.evaluation.elementwise import loss_of
-from modtf.evaluation.programs import Compiled, compiled_of, set_compiled, with_xla
+from modtf.evaluation.programs import Compiled, compiled_of, with_xla
 from modtf.models.kernels.by_device import kernels
 from modtf.population import Population
 from modtf.protocol import Training
@@ -85,7 +85,7 @@ def compile_model(
     optimizer = make_optimizer(training, len(population))
     if loss is None:
         losses = {"target": SettingLoss(setting, dtype=model.variable_dtype)}
-    set_compiled(model, Compiled(optimizer, losses, settings))
+    model.compiled_for_training = Compiled(optimizer, losses, settings)
     model.compile(
         optimizer=optimizer,
         loss=losses,

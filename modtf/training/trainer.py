@@ -1,8 +1,7 @@
 """The training of a cell: in one stage, or in the stages of its variant's trainer, each of which resumes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,13 @@ import keras
 import numpy as np
 
 from modtf.cell import Cell
-from modtf.checks import check_name
+from modtf.checks import check_choice, check_integer, check_name
 from modtf.evaluation.evaluator import Evaluator
 from modtf.families import IID
 from modtf.models.options import check_known_options, options_of_function
 from modtf.population import Population
 from modtf.protocol import TRAINING_FACTOR, Training
-from modtf.registry import resolve
+from modtf.registry import Registry, resolve
 from modtf.training.arithmetic import epochs_of
 from modtf.training.batches import Stream
 from modtf.training.callbacks.evaluate import BestWeights, Clock, EvaluateCallback, TailCallback
@@ -41,7 +40,7 @@ class TrainerContext:
         task: of the first member, for properties that all members share.
         training: the cell's training protocol.
         sizes: of the final evaluation.
-        options: all options of the trainer.
+        trainer, options: the variant's trainer, and all its options.
         steps: of all stages so far.
         seconds: of the stages that were not measured.
         evaluation, tail, best: measurements during the training of `model`; tail and best of the last stage.
@@ -68,8 +67,8 @@ class TrainerContext:
         # every stage has its own training
         self._whose = {"protocol": described.pop("training"), **described}
         self.model, self.population, self.task = model, population, population.task
-        self.training, self.options = cell.protocol.training, _options(cell)
-        self.steps, self.seconds = 0, 0.0
+        self.training, self.steps, self.seconds = cell.protocol.training, 0, 0.0
+        self.trainer, self.options = trainer_of(cell)
         family = population.family
         now = sizes.smaller(TRAINING_FACTOR, family.while_training)
         self.evaluation = EvaluateCallback(evaluator.on(now, "validation"))
@@ -183,12 +182,16 @@ class TrainerContext:
         self.rows[measure, condition, place] = np.broadcast_to(np.asarray(value, float), len(self.population))
 
 
-def trainer_of(cell: Cell) -> Callable[[TrainerContext], Any]:
-    """Return the trainer of a cell; raise `ValueError` on options that the trainer or its `check` rejects."""
-    trainer, options = _trainer(cell), _options(cell)
+def trainer_of(cell: Cell) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """Return the trainer of a cell and all its options; raise `ValueError` on options that the trainer or its
+    `check` rejects."""
+    trainer = resolve(cell.task.family.variant(cell.variant).trainer)
+    known = options_of_function(trainer, 1)
+    check_known_options(f"the trainer of {cell.variant!r}", cell.trainer, known)
+    options = {**known, **cell.trainer}
     if check := getattr(trainer, "check", None):
         check(**options)
-    return partial(trainer, **options)
+    return trainer, options
 
 
 def checked_by(check: Callable[..., None]) -> Callable[[Any], Any]:
@@ -201,11 +204,28 @@ def checked_by(check: Callable[..., None]) -> Callable[[Any], Any]:
     return add
 
 
-def _trainer(cell: Cell) -> Any:
-    return resolve(cell.task.family.variant(cell.variant).trainer)
+_WARM = "modtf.experiments.modarch.warm_start"
+#: how the router starts -> a function of (context, steps) that fits it before training
+STARTS: Registry[Callable[[TrainerContext, int], None]] = Registry(
+    "start", {"oracle": _WARM, "random": _WARM}
+)
 
 
-def _options(cell: Cell) -> Mapping[str, Any]:
-    known = options_of_function(_trainer(cell), 1)
-    check_known_options(f"the trainer of {cell.variant!r}", cell.trainer, known)
-    return {**known, **cell.trainer}
+def check_start(start: str, start_steps: int) -> None:
+    """Raise `ValueError` on an unknown start, or an invalid number of steps."""
+    check_choice("start", start, ("none", *STARTS))
+    check_integer("start_steps", start_steps, 0)
+
+
+@checked_by(check_start)
+def plain(context: TrainerContext, start: str = "none", start_steps: int = 1000) -> None:
+    """Train on the "train" stream for the steps of the protocol: the default trainer.
+
+    Args:
+        context: the training.
+        start: "none", or a warm start of the router, see `modtf.experiments.modarch.warm_start`.
+        start_steps: steps of the warm start, in addition to those of the protocol.
+    """
+    if start != "none" and start_steps:
+        STARTS[start](context, start_steps)
+    context.fit("", context.model, None, context.training.steps)

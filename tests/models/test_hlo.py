@@ -16,7 +16,7 @@ from modtf.models.architectures import ARCHITECTURES
 from modtf.training.compile import SettingLoss
 
 BATCH = 13  # sizes that no other axis is a multiple of, so that a shape gives a tensor away
-TOKENS = {arch: BATCH * FAMILIES[arch].num_training_tokens for arch in ("mlp", "mha")}
+TOKENS = {arch: BATCH * FAMILIES[arch].num_tokens(Task(arch)) for arch in ("mlp", "mha")}
 WIDTHS = {"mlp": 28, "mha": 44}
 SOME = [name if name == "modular" else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS]
 ARCHS = ["mlp", pytest.param("mha", marks=pytest.mark.slow)]

@@ -95,7 +95,7 @@ def test_published_training(arch, steps, clipnorm):
 def test_published_sizes(arch, setting, batch_size, activation_batch_size, tokens_per_draw):
     """100 batches a condition; the matrix from 1,000 batches; 100 draws."""
     expected = {"batches": 100, "batch_size": batch_size, "draws": 100, "tokens_per_draw": tokens_per_draw}
-    expected["tokens"] = 1_000 * activation_batch_size * FAMILIES[arch].num_training_tokens
+    expected["tokens"] = 1_000 * activation_batch_size * FAMILIES[arch].num_tokens(Task(arch))
     expected |= {"activation_batch_size": activation_batch_size, "conditions": None}
     assert Protocol.published(Task(arch, setting)).evaluation == Evaluation(**expected)
 

@@ -14,8 +14,7 @@ from keras import ops
 
 from modtf.datasets.streaming import stream
 from modtf.population import Population
-from modtf.training.plain import STARTS
-from modtf.training.trainer import TrainerContext
+from modtf.training.trainer import STARTS, TrainerContext
 
 
 @keras.saving.register_keras_serializable("modtf")

@@ -100,7 +100,7 @@ def test_speed_and_the_time_left_are_of_the_whole_run(pair, clock, capsys, monke
     assert bar.speed == pytest.approx(2002 / 170)
     bar.close()
     last = capsys.readouterr().err.split("\r")[-1]
-    tokens = pair[1].task.family.num_training_tokens
+    tokens = pair[1].task.family.num_tokens(pair[1].task)
     assert tokens == 10
     left = 170 * (tokens - 0.01) / 1.01
     assert f"{int(left // 60)}:{int(left % 60):02d} left" in last

@@ -53,7 +53,7 @@ def test_the_evaluator_finds_a_penalty_per_member(arch, variant, name, by_hand, 
     model = build(population, variant, 4, router=router)
     model.compile(jit_compile=False)
     scores = Evaluator(model, population, SIZES).run()
-    steps = -(-SIZES.tokens // (SIZES.activation_batch_size * population.family.num_training_tokens))
+    steps = -(-SIZES.tokens // (SIZES.activation_batch_size * population.family.num_tokens(population.task)))
     for i, (task, seed) in enumerate(population.members):
         alone = build(task, variant, 4, seed, router=router)
         elements = batches(task, steps, batch_size=SIZES.activation_batch_size, split="test")

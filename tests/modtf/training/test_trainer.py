@@ -77,7 +77,7 @@ def run(cell):
             variable.assign(value)
         how: Any = {"verbose": False, "jit_compile": False, "steps_per_execution": 2}
         context = TrainerContext(cell, cell.population, model, evaluator, folder, [Kill(step)], **how)
-        trainer_of(cell)(context)
+        context.trainer(context, **context.options)
         return context, [variable.numpy() for variable in model.variables]
 
     return run
