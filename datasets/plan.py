@@ -33,7 +33,7 @@ class StreamPlan:
     num_tokens: int  # N
     dtype: str  # in which data are made
     options: dict[str, Any]  # of `RuleData.examples`
-    thresholds: np.ndarray | None  # [K, R-1], see `choose_rule`
+    thresholds: np.ndarray | None  # upper ends of the rules' shares of [0, 1] but the last, [K, R-1]
     keys: np.ndarray  # int64 [P, 4], of the members' fields
     steps: int  # per block; never depends on P
 
@@ -70,7 +70,9 @@ class StreamPlan:
         data = data_class(family)(population.tasks)
         data.ops, data.split = ops, split
         data.batch_size = batch_size = int(batch_size)
-        thresholds = None if rule_probs is None else _thresholds(rule_probs, data.num_rules)
+        thresholds = None
+        if rule_probs is not None:
+            thresholds = np.cumsum(check_rule_probs(rule_probs, data.num_rules), axis=1)[:, :-1]
         length = ["length", num_tokens] if num_tokens != family.training_length else []
         purposes = [(split, *length, f) for f in STEP_FIELDS] + [(split, f) for f in INDEX_FIELDS]
         keys = [[random_key(*member, *purpose) for purpose in purposes] for member in population.members]
@@ -133,11 +135,6 @@ def _num_tokens(task: Task, seq_len: int | None) -> int:
         raise ValueError(f"seq_len={seq_len} has no meaning for arch={family.name!r}. Leave it out.")
     num_tokens = family.num_tokens(task) if seq_len is None else seq_len
     return check_integer("seq_len", num_tokens, family.min_tokens)
-
-
-def _thresholds(rule_probs: Any, num_rules: int) -> np.ndarray:
-    """Return the upper ends of the rules' shares of [0, 1], but the last, [K, R-1]."""
-    return np.cumsum(check_rule_probs(rule_probs, num_rules), axis=1)[:, :-1]
 
 
 def _numbers_per_example(data: RuleData, num_tokens: int) -> int:

@@ -33,12 +33,11 @@ def stream(
 
     Elements are `(features, target)` with `features = {"inputs": float32, "rule": int32}`:
 
-    ==== ======================= ============ ====================================
-    arch inputs                  rule         target (float32)
-    ==== ======================= ============ ====================================
-    mlp  [B, 2]                  [B]          [B] mha  [B, N, 4R] or 6R (v2)   [B, N]       [B, N] rnn  [B, N,
-    32]              [B, N]       [B, N], or [B, N, 32] for the state
-    ==== ======================= ============ ====================================
+    | arch | inputs | rule | target (float32) |
+    |---|---|---|---|
+    | mlp | [B, 2] | [B] | [B] |
+    | mha | [B, N, 4R]; v2 [B, N, 6R] | [B, N] | [B, N] |
+    | rnn | [B, N, 32] | [B, N] | [B, N]; for the state [B, N, 32] |
 
     For other families see `Task.example_shapes`, `input_dtype` and `target_dtype`. A population (lists of
     tasks and seeds) has its members axis after the batch axis: [B, P, ...]. Member i sees exactly the batches

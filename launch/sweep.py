@@ -159,9 +159,8 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
 
 def _print_sum(left: "Sequence[CostEstimate]", workers: int | None) -> None:
     """Print the total cost of the remaining cells."""
-    from modtf.engines.processors import default_workers, processors
     from modtf.studies.estimate import on_accelerator
-    from modtf.training.processor import processor_name
+    from modtf.training.processors import default_workers, processor_name, processors
     from modtf.training.provenance import accelerators
 
     hours, longest = sum(cost.hours for cost in left), max((cost.hours for cost in left), default=0.0)

@@ -23,7 +23,7 @@ from typing import Any
 from modtf.cell import Cell
 from modtf.checks import check_integer
 from modtf.engines import register_engine
-from modtf.engines.processors import default_workers, processors, thread_variables
+from modtf.training.processors import default_workers, processors, thread_variables
 from modtf.engines.work import Event, Outcome, Work, work_on
 from modtf.results.schema import PRIVATE
 from modtf.termination import exit_on_sigterm

@@ -14,7 +14,7 @@ import pandas as pd
 from modtf.cell import Cell
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.programs import lend
-from modtf.evaluation.scores import Scores
+from modtf.evaluation.scores import Scores, stack_scores
 from modtf.families import IID
 from modtf.files import atomic_path
 from modtf.models.base import ModularModel
@@ -68,21 +68,14 @@ def train_cell(
         write_activations(
             folder,
             **{name: one.activation for name, one in scores.items() if name != "tail"},
-            history=_matrices(evaluation.found),
+            history=stack_scores(evaluation.found).activation,
             steps=evaluation.steps,
-            tail=_matrices(context.tail.found) if context.tail.anew else None,
+            tail=stack_scores(context.tail.found).activation if context.tail.anew else None,
             data_seeds=[task.data_seed for task in population.tasks],
             seeds=population.seeds,
         )
         write_history(folder, _history(context, cell))
         write_results(folder, _results(context, cell, evaluator.num_modules, scores))
-
-
-def _matrices(evaluations: Sequence[Scores]) -> dict[str, np.ndarray]:
-    """Return place -> activation matrices [E, P, R, M] of several evaluations."""
-    return {
-        place: np.stack([one.activation[place] for one in evaluations]) for place in evaluations[0].activation
-    }
 
 
 def _results(

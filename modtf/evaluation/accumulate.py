@@ -62,7 +62,10 @@ class Accumulator:
                     metric.reset_state()
                 for begin in range(0, steps, STEPS_AT_ONCE):
                     read(iterator, min(STEPS_AT_ONCE, steps - begin))
-                yield {name: _state(metric) for name, metric in self.metrics.items()}
+                yield {
+                    name: {v.name: np.array(ops.convert_to_numpy(v)) for v in metric.variables}
+                    for name, metric in self.metrics.items()
+                }
 
     def _reader(self, make: Callable[[Any], Any] | None) -> Callable[[Any, int], None]:
         """Return a function that reads batches from an iterator."""
@@ -94,10 +97,6 @@ class Accumulator:
             tf.while_loop(lambda done: done < steps, one, [tf.constant(0)], parallel_iterations=1)
 
         return lambda iterator, steps: read(iterator, tf.constant(steps))
-
-
-def _state(metric: keras.metrics.Metric) -> dict[str, np.ndarray]:
-    return {v.name: np.array(ops.convert_to_numpy(v)) for v in metric.variables}
 
 
 class PerformanceSums(keras.metrics.Metric):

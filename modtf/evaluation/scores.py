@@ -41,14 +41,22 @@ def row_name(measure: str, condition: str = IID, place: str = "") -> str:
     return at_place(measure if condition == IID else f"{measure}_{condition}", place)
 
 
+def stack_scores(evaluations: Sequence[Scores]) -> Scores:
+    """Return evaluations of the same sizes as one, with a new first axis: values [E, P], matrices [E, P, R,
+    M]."""
+    rows, activation = evaluations[0].rows, evaluations[0].activation
+    return Scores(
+        {key: np.stack([one.rows[key] for one in evaluations]) for key in rows},
+        {place: np.stack([one.activation[place] for one in evaluations]) for place in activation},
+    )
+
+
 def mean_scores(evaluations: Sequence[Scores]) -> Scores:
     """Return the mean of several evaluations of the same sizes."""
+    every = stack_scores(evaluations)
     return Scores(
-        {key: np.mean([scores.rows[key] for scores in evaluations], axis=0) for key in evaluations[0].rows},
-        {
-            k: np.mean([scores.activation[k] for scores in evaluations], axis=0)
-            for k in evaluations[0].activation
-        },
+        {key: values.mean(axis=0) for key, values in every.rows.items()},
+        {place: matrices.mean(axis=0) for place, matrices in every.activation.items()},
     )
 
 
@@ -56,13 +64,9 @@ def to_arrays(evaluations: Sequence[Scores]) -> dict[str, np.ndarray]:
     """Return several evaluations as arrays by name, for a checkpoint."""
     if not evaluations:
         return {}
-    rows = {
-        "|".join(key): np.stack([scores.rows[key] for scores in evaluations]) for key in evaluations[0].rows
-    }
-    places = evaluations[0].activation
-    return rows | {
-        f"activation|{k}": np.stack([scores.activation[k] for scores in evaluations]) for k in places
-    }
+    every = stack_scores(evaluations)
+    rows = {"|".join(key): values for key, values in every.rows.items()}
+    return rows | {f"activation|{place}": matrices for place, matrices in every.activation.items()}
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray]) -> list[Scores]:

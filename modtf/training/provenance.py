@@ -3,7 +3,7 @@
 import platform
 from typing import Any
 
-from modtf.training.processor import processor_name
+from modtf.training.processors import processor_name
 from modtf.version import __version__
 
 

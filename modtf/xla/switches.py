@@ -11,9 +11,6 @@ from typing import Any
 
 import keras
 
-from modtf.checks import check_choice
-from modtf.protocol import PRECISIONS
-
 OPTION = "disable_meta_optimizer"
 ADVICE = "triggered tf.function retracing"
 
@@ -82,11 +79,7 @@ def use_precision(name: str) -> None:
     Args:
         name: "float32", "tf32", or "mixed_bfloat16". A model built with the last computes most products with
             a mantissa of 7 bits, and its other products in float32.
-
-    Raises:
-        ValueError: if the name is unknown.
     """
-    check_choice("precision", name, PRECISIONS)
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 

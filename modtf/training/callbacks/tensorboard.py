@@ -9,14 +9,13 @@ import numpy as np
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
-from modtf.evaluation.scores import row_name
+from modtf.evaluation.scores import MEASURES_OF_PERFORMANCE, row_name
 from modtf.metrics import best_permutation, module_use
 from modtf.observed import at_place
 from modtf.training.callbacks.evaluate import EvaluateCallback
 
 PIXELS = 24  # per entry of a matrix image
 SHOWN_MEMBERS = 5
-PERFORMANCE = ("loss", "error")
 
 
 class TensorBoardWriter(keras.callbacks.Callback):
@@ -70,7 +69,7 @@ class TensorBoardWriter(keras.callbacks.Callback):
                 tf.summary.histogram(f"activation/{at_place('module_use', place)}", use)
 
     def _group(self, measure: str) -> str:
-        if measure in PERFORMANCE:
+        if measure in MEASURES_OF_PERFORMANCE:
             return "performance/validation_"
         return "penalty/" if measure in self.evaluation.evaluator.penalties.values() else "measures/"
 

@@ -1,12 +1,23 @@
-"""The processors of a machine, and how workers share them."""
+"""The processors of a machine, and how workers share them; needs no other library."""
 
 import os
+import platform
 from pathlib import Path
 
 
 def processors() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processor_name() -> str:
+    """Return the processor's model, as the system names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = min((line for line in lines if line.startswith("model name")), default="").partition(":")[2]
+    return named.strip() or platform.processor()
 
 
 def default_workers() -> int:
