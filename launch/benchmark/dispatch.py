@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modtf.training.processors import thread_variables
 from modtf.files import write_text
 from modtf.launch.benchmark.requests import Request, Row, cells_of, expected_seconds, key_of, label_of
+from modtf.training.processors import thread_variables
 from modtf.words import plural
 
 COMMAND = (sys.executable, "-m", "modtf.launch.benchmark.costs")

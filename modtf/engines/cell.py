@@ -40,6 +40,7 @@ from modtf.results.cells import read_config
 from modtf.results.manifest import MANIFEST, damage_of, write_manifest
 from modtf.results.schema import CONFIG, HISTORY, RESULTS, read_activations, read_values
 from modtf.training import checkpoint_file
+from modtf.training.fit import check_callbacks
 from modtf.training.provenance import provenance
 from modtf.training.strategy import check_strategy, name_of
 from modtf.training.trainer import trainer_of
@@ -95,8 +96,7 @@ def run_cell(
     check_path("out", out)
     check_choice("data", data, PLACES)
     check_strategy(strategy)
-    if not isinstance(callbacks, Sequence) or isinstance(callbacks, str):
-        raise ValueError(f"callbacks={callbacks!r} is not valid; expected a list of Keras callbacks.")
+    check_callbacks(callbacks)
     for name, value in (("verbose", verbose), ("wait", wait)):
         check_choice(name, value, (True, False))
     if state is not None:

@@ -8,9 +8,9 @@ from typing import Any
 from modtf.cell import Cell
 from modtf.checks import check_integer, check_number
 from modtf.engines import register_engine
-from modtf.training.processors import thread_variables
 from modtf.engines.work import Event, Outcome, Work, work_on
 from modtf.extras import need
+from modtf.training.processors import thread_variables
 
 RECYCLE = 20  # cells after which Ray replaces a worker
 

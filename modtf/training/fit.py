@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,7 @@ from modtf.training.compile import compile_model
 from modtf.training.execution import can_use_large_programs, steps_of_seconds, use_large_programs
 
 
-@contextlib.contextmanager
-def fitting(
+def fit_model(
     model: keras.Model,
     population: Population,
     training: Training,
@@ -39,8 +38,8 @@ def fitting(
     batches: Stream = None,
     loss: Any = None,
     whose: Mapping[str, Any] | None = None,
-) -> Iterator[dict[str, Any]]:
-    """Yield the arguments of `model.fit`, to be called inside: `modtf.train` and every stage do so.
+) -> keras.callbacks.History:
+    """Call `model.fit`, for `modtf.train` and every stage of a trainer; return its history.
 
     Arguments are checked. The evaluation is the first callback. `batches` replace the task's "train" stream,
     see `TrainerContext.fit`; `loss` is that of `compile_model`. `whose`, JSON-able, is added to the identity
@@ -67,15 +66,15 @@ def fitting(
         skip_steps(model, begun)
     try:
         with programs_of(model):
-            yield {
-                "x": elements,
-                "epochs": epochs,
-                "initial_epoch": done,
-                "steps_per_epoch": per_epoch,
-                "callbacks": callbacks,
-                "verbose": 0,
-                "shuffle": False,
-            }
+            return model.fit(
+                elements,
+                epochs=epochs,
+                initial_epoch=done,
+                steps_per_epoch=per_epoch,
+                callbacks=callbacks,
+                verbose=0,
+                shuffle=False,
+            )
     except (KeyboardInterrupt, SystemExit):
         if saver is not None:
             saver.save_begun()
@@ -148,6 +147,15 @@ def scope_of(model: keras.Model) -> contextlib.AbstractContextManager:
 def _strategy(model: keras.Model) -> Any:
     """Return TensorFlow's strategy; None with another backend."""
     return getattr(model, "distribute_strategy", None)
+
+
+def check_callbacks(callbacks: Any) -> None:
+    """Raise `ValueError` unless it is a list of Keras callbacks."""
+    listed = isinstance(callbacks, Sequence) and not isinstance(callbacks, str)
+    if not listed or not all(isinstance(one, keras.callbacks.Callback) for one in callbacks):
+        raise ValueError(
+            f"callbacks={callbacks!r} is not valid; expected a list of keras.callbacks.Callback."
+        )
 
 
 class ProgressCallback(keras.callbacks.Callback):

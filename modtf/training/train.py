@@ -18,7 +18,7 @@ from modtf.population import Population
 from modtf.protocol import MOST, PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
 from modtf.task import Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
-from modtf.training.fit import fitting, scope_of
+from modtf.training.fit import check_callbacks, fit_model, scope_of
 from modtf.training.strategy import check_devices
 
 
@@ -107,7 +107,7 @@ def train(
     check_devices(devices := check_names("devices", devices))
     if not isinstance(jit_compile, bool) and jit_compile != "auto":
         raise ValueError(f"jit_compile={jit_compile!r} is not valid; expected True, False or 'auto'.")
-    _check_callbacks(callbacks)
+    check_callbacks(callbacks)
     if steps_per_execution is not None:
         steps_per_execution = check_integer("steps_per_execution", steps_per_execution, 1, MOST)
     check_choice("verbose", verbose, (True, False))
@@ -135,7 +135,7 @@ def train(
         smaller = Evaluation().smaller(TRAINING_FACTOR, population.family.while_training)
         sizes = smaller if evaluation is None else evaluation
         evaluation = EvaluateCallback(Evaluator(model, population, sizes, "validation", data=data))
-    with fitting(
+    return fit_model(
         model,
         population,
         training,
@@ -147,8 +147,7 @@ def train(
         jit_compile=jit_compile,
         verbose=verbose,
         label=label,
-    ) as arguments:
-        return model.fit(**arguments)
+    )
 
 
 def load_model(path: str | Path) -> keras.Model:
@@ -186,14 +185,6 @@ def load_model(path: str | Path) -> keras.Model:
             f"{path} cannot be read as a model ({reason}). Expected a file that model.save('x.keras') "
             "wrote. Code in it is never run."
         ) from error
-
-
-def _check_callbacks(callbacks: Any) -> None:
-    listed = isinstance(callbacks, Sequence) and not isinstance(callbacks, str)
-    if not listed or not all(isinstance(one, keras.callbacks.Callback) for one in callbacks):
-        raise ValueError(
-            f"callbacks={callbacks!r} is not valid; expected a list of keras.callbacks.Callback."
-        )
 
 
 def _with_seeds(

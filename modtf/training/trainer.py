@@ -19,7 +19,7 @@ from modtf.registry import Registry, resolve
 from modtf.training.arithmetic import epochs_of
 from modtf.training.batches import Stream
 from modtf.training.callbacks.evaluate import BestWeights, Clock, EvaluateCallback, TailCallback
-from modtf.training.fit import fitting
+from modtf.training.fit import fit_model
 
 
 class TrainerContext:
@@ -135,7 +135,7 @@ class TrainerContext:
         else:
             clock, best = Clock(), BestWeights(self.evaluation, judge)
             callbacks = [clock, *([best] if judge else []), *callbacks]
-        with fitting(
+        history = fit_model(
             model,
             self.population,
             training,
@@ -146,8 +146,7 @@ class TrainerContext:
             label=" ".join(filter(None, (self._label, stage))),
             whose={"stage": stage, **self._whose},
             **self._how,
-        ) as arguments:
-            history = model.fit(**arguments)
+        )
         if not (own and measured):
             self.seconds += sum(clock.seconds)
             if judge is not None:

@@ -120,7 +120,7 @@ def test_modules_are_searched_for_stage_by_stage_and_resumed(toy, tmp_path, monk
     for out, stop in ((tmp_path / "whole", None), (tmp_path / "stopped", "im_search")):
         if stop:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("modtf.training.trainer.fitting", stopped_at(stop))
+                patch.setattr("modtf.training.trainer.fit_model", stopped_at(stop))
                 with pytest.raises(KeyboardInterrupt):
                     run_cell(cell, out, verbose=False)
             names = {path.name for path in out.glob("*/members/*/checkpoint_*.npz")}
@@ -132,12 +132,12 @@ def test_modules_are_searched_for_stage_by_stage_and_resumed(toy, tmp_path, monk
 
 
 def stopped_at(stage):
-    from modtf.training.fit import fitting
+    from modtf.training.fit import fit_model
 
     def other(*args, **how):
         if how["checkpoint"].name == f"checkpoint_{stage}.npz":
             raise KeyboardInterrupt
-        return fitting(*args, **how)
+        return fit_model(*args, **how)
 
     return other
 

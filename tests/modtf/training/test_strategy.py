@@ -131,7 +131,7 @@ def test_every_router_draws_and_balances_over_the_whole_batch(results, arch, var
 
 def test_a_cell_is_trained_on_its_devices(monkeypatch, tmp_path, small_cell):
     train = Mock(side_effect=BeginsError)
-    monkeypatch.setattr("modtf.training.trainer.fitting", train)
+    monkeypatch.setattr("modtf.training.trainer.fit_model", train)
     with pytest.raises(BeginsError):
         run_cell(small_cell, tmp_path, strategy=("CPU:0", "/CPU:0"), data="device")
     how = train.call_args.kwargs
