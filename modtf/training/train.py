@@ -4,7 +4,6 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import keras
 
