@@ -29,7 +29,6 @@ from absl import flags
 
 from modtf.cell import VARIANTS, Cell
 from modtf.checks import check_choice, check_path
-from modtf.commands import tensorboard_line
 from modtf.files import check_writable, write_text
 from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags, define_models
 from modtf.launch.cli import Definer, run_command
@@ -37,6 +36,7 @@ from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.models.architectures.sizes import check_size
 from modtf.models.own import MODELS
 from modtf.protocol import PLACES, STRATEGIES, preset
+from modtf.words import tensorboard_line
 
 if TYPE_CHECKING:
     from modtf.engines.state import State

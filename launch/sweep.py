@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from modtf.cell import Cell
-from modtf.commands import command_line
 from modtf.engines import ENGINES
 from modtf.files import check_writable
 from modtf.launch.cells import (
@@ -43,7 +42,7 @@ from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.studies.check import check_memory
 from modtf.studies.grid import shard_of
-from modtf.words import plural
+from modtf.words import command_line, plural
 
 if TYPE_CHECKING:
     from modtf.engines.work import Engine, Work

@@ -32,7 +32,6 @@ from absl import flags
 
 from modtf.cell import Cell
 from modtf.checks import check_integer
-from modtf.commands import command_line, tensorboard_line
 from modtf.files import check_writable
 from modtf.launch import run, sweep
 from modtf.launch.cells import cells_given, define_cell_flags, define_kind_flags, define_study
@@ -41,6 +40,7 @@ from modtf.launch.set_options import define_settings, says_learning_rate
 from modtf.launch.sweep import define_engines, engine_of
 from modtf.studies.grid import shard_of
 from modtf.tuning import LISTS, ORACLES
+from modtf.words import command_line, tensorboard_line
 
 if TYPE_CHECKING:
     from modtf.engines.work import Engine, Work

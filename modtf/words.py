@@ -1,6 +1,27 @@
-"""Numbers and names as words."""
+"""Texts that modtf prints for its reader: counts, and lines for the shell."""
+
+import shlex
+from typing import Any
 
 
 def plural(count: int, word: str) -> str:
     """Return a count with its noun: "1 cell", "2,000 cells"."""
     return f"{count:,} {word}" + ("" if count == 1 else "s")
+
+
+def command_line(command: str, *arguments: str, **flags: Any) -> str:
+    """Return a line for the shell: a command of modtf with these arguments, then these flags.
+
+    `tests/launch/test_commands.py` finds every call of this function and tries its flags. It also runs the
+    commands that a command prints at its end.
+
+    Example:
+        >>> command_line("report", results="my runs", out="report")
+        "modtf report '--results=my runs' --out=report"
+    """
+    return shlex.join(["modtf", command, *arguments, *(f"--{name}={value}" for name, value in flags.items())])
+
+
+def tensorboard_line(folder: Any) -> str:
+    """Return the line for the shell that shows a folder of results in TensorBoard."""
+    return shlex.join(["tensorboard", f"--logdir={folder}"])

@@ -14,8 +14,8 @@ from modtf.analysis.figures.marks import bars, curves, lines
 from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.rows import COLLAPSES, IN, has_unequal_rules
 from modtf.analysis.trained import TrainedModels
-from modtf.commands import command_line
 from modtf.families import FAMILIES, Family
+from modtf.words import command_line
 
 MOST_COLUMNS = 12  # the largest number of panels side by side
 

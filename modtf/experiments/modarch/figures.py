@@ -13,9 +13,9 @@ from modtf.analysis.figures.layout import Look, looks
 from modtf.analysis.figures.marks import by_variant, joined
 from modtf.analysis.intervals import summarise
 from modtf.analysis.trained import TrainedModels
-from modtf.commands import command_line
 from modtf.experiments.modarch.given import GIVEN, family_of_matrices, has_dose
 from modtf.metrics import MEASURES
+from modtf.words import command_line
 
 AGAINST = ("alignment", "inverse_mutual_information")
 SAMPLED = ", sampled"
