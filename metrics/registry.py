@@ -4,9 +4,8 @@ A new measure is one file with a function under `@register_measure(...)`, and on
 needs only the decorator.
 """
 
-import math
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from modtf.checks import check_choice
 from modtf.metrics.measure import GROUPS, MAIN_GROUPS, Measure
@@ -18,8 +17,8 @@ F = TypeVar("F", bound=Callable[..., float])
 MEASURES: Registry[Measure] = Registry(
     "measure",
     {
-        "loss": "modtf.metrics.registry",
-        "error": "modtf.metrics.registry",
+        "loss": "modtf.metrics.performance",
+        "error": "modtf.metrics.performance",
         "collapse_avg": "modtf.metrics.collapse_avg",
         "collapse_worst": "modtf.metrics.collapse_worst",
         "alignment": "modtf.metrics.alignment",
@@ -33,27 +32,6 @@ MEASURES: Registry[Measure] = Registry(
         "top_label_share": "modtf.metrics.top_label_share",
     },
 )
-
-
-# Evaluation computes these two; tables and figures read their description.
-_OF_PERFORMANCE: dict[str, Any] = {"group": "performance", "perfect": 0.0, "smaller_is_better": True}
-for _measure in (
-    Measure(
-        name="loss",
-        range=(0.0, math.inf),
-        description="Mean absolute error in regression, mean binary cross-entropy in classification.",
-        axis_label="Loss",
-        **_OF_PERFORMANCE,
-    ),
-    Measure(
-        name="error",
-        range=(0.0, 100.0),
-        description="Percentage of tokens classified wrongly.",
-        axis_label="Error (%)",
-        **_OF_PERFORMANCE,
-    ),
-):
-    MEASURES.add(_measure.name, _measure, __name__)
 
 
 def register_measure(

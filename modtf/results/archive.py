@@ -117,14 +117,14 @@ def _unpack(path: str, *version: int) -> Path:
     return folder
 
 
-def apportion(shares: ArrayLike, parts: int = PARTS) -> NDArray[np.float64]:
-    """Round shares `[..., M]` with sum 1 to whole parts with the same sum, by largest remainders (Hamilton's
+def apportion(shares: ArrayLike) -> NDArray[np.float64]:
+    """Round shares `[..., M]` with sum 1 to whole 2048ths with the same sum, by largest remainders (Hamilton's
     method). Rounded shares and NaN do not change."""
-    exact = np.asarray(shares, np.float64) * parts
+    exact = np.asarray(shares, np.float64) * PARTS
     whole = np.floor(exact)
-    missing = parts - whole.sum(axis=-1, keepdims=True)
+    missing = PARTS - whole.sum(axis=-1, keepdims=True)
     place = np.argsort(np.argsort(whole - exact, axis=-1, kind="stable"), axis=-1)  # 0: largest remainder
-    return (whole + (place < missing)) / parts
+    return (whole + (place < missing)) / PARTS
 
 
 def compact(arrays: Mapping[str, NDArray[Any]]) -> bytes:

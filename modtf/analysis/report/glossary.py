@@ -40,7 +40,7 @@ def glossary_section(*names: str) -> Section:
     return Section("Glossary", content=[Glossary({name: WORDS[name] for name in names or WORDS})])
 
 
-def measures_section(groups: Sequence[str] = GROUPS, texts: Sequence[str] = ()) -> Section:
+def measures_section(groups: Sequence[str] = GROUPS) -> Section:
     """Return the section that explains every measure of some groups."""
     rows = [
         {
@@ -53,4 +53,4 @@ def measures_section(groups: Sequence[str] = GROUPS, texts: Sequence[str] = ()) 
         for m in MEASURES.values()
         if m.group in groups
     ]
-    return Section("Measures", texts, content=[Table(pd.DataFrame(rows))])
+    return Section("Measures", content=[Table(pd.DataFrame(rows))])

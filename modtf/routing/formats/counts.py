@@ -37,11 +37,11 @@ def found_counts(
     return as_found(arrays)
 
 
-def stacked(parts: Sequence[tuple[str, dict[int, dict[int, int]]]], num_experts: int | None = None) -> Found:
+def stacked(parts: Sequence[tuple[str, dict[int, dict[int, int]]]]) -> Found:
     """Return the counts of documents, each given as its name and a mapping layer -> expert -> count."""
     layers = sorted({layer for _, one in parts for layer in one})
     highest = max((expert for _, one in parts for layer in one.values() for expert in layer), default=-1)
-    counts = np.zeros((len(parts), len(layers), max(highest + 1, num_experts or 0)), np.int64)
+    counts = np.zeros((len(parts), len(layers), highest + 1), np.int64)
     for document, (name, one) in enumerate(parts):
         if missing := [layer for layer in layers if layer not in one]:
             raise ValueError(f"{name} lacks layer {missing[0]}; expected the same layers in all documents")
