@@ -118,8 +118,10 @@ def _unpack(path: str, *version: int) -> Path:
 
 
 def apportion(shares: ArrayLike) -> NDArray[np.float64]:
-    """Round shares `[..., M]` with sum 1 to whole 2048ths with the same sum, by largest remainders (Hamilton's
-    method). Rounded shares and NaN do not change."""
+    """Round shares `[..., M]` with sum 1 to whole 2048ths, by largest remainders (Hamilton's method).
+
+    The sum stays the same. Rounded shares and NaN do not change.
+    """
     exact = np.asarray(shares, np.float64) * PARTS
     whole = np.floor(exact)
     missing = PARTS - whole.sum(axis=-1, keepdims=True)
