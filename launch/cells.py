@@ -17,10 +17,9 @@ from modtf.launch.set_options import settings_given
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.protocol import PRECISIONS, PRESETS, preset
-from modtf.studies.check import check_cell, check_cells
 from modtf.studies.grid import Grid, Point
 from modtf.studies.load import STUDIES, load_study
-from modtf.studies.point import cell_of
+from modtf.studies.point import cell_of, check_cell, check_cells
 
 #: flag that selects among a study's cells -> its value for a cell
 CHOOSES: dict[str, Callable[[Cell], Any]] = {

@@ -24,7 +24,6 @@ from absl import flags
 from modtf.checks import check_number
 from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
-from modtf.progress import progress_bar
 from modtf.routing import ANALYSES, FORMATS, Analysed, Routing, report_text, write_routing_report
 from modtf.routing.analyses.registry import FEWEST, chosen_analyses
 from modtf.routing.analyses.run import run_analyses
@@ -37,6 +36,7 @@ from modtf.routing.report.analysed import analysed_sections
 from modtf.routing.report.compared import check_same_tokens, write_comparison
 from modtf.routing.report.findings import held
 from modtf.routing.report.followed import followed_sections
+from modtf.words import progress_bar
 
 OBSERVED, UNIFORM = "observed", "uniform"
 SATURATION = "saturation"  # of the last file

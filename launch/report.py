@@ -27,8 +27,8 @@ from modtf.checks import check_choice
 from modtf.engines.lock import remove_left
 from modtf.files import check_file_writable, check_writable
 from modtf.launch.cli import Definer, run_command
-from modtf.progress import progress_bar
 from modtf.results.archive import check_archive_name, write_archive
+from modtf.words import progress_bar
 
 
 def define_flags(values: flags.FlagValues) -> None:

@@ -32,8 +32,7 @@ from modtf.launch.set_options import Settings, check_known, settings_given
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
 from modtf.plugins import load_plugin
-from modtf.studies.check import check_cell
-from modtf.studies.point import OPTIONS, PARTS, share_options
+from modtf.studies.point import OPTIONS, PARTS, check_cell, share_options
 
 CARD = "scorecard.json"
 SMOKE_WORDS = "SMOKE: a few steps only, to test the whole path. These numbers mean nothing."

@@ -40,8 +40,8 @@ from modtf.launch.cells import (
 )
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
-from modtf.studies.check import check_memory
 from modtf.studies.grid import shard_of
+from modtf.studies.point import check_memory
 from modtf.words import command_line, plural
 
 if TYPE_CHECKING:

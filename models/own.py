@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from modtf.models.initial import blank_examples, reproducible
-from modtf.models.options import check_known_options, options_of_function
 from modtf.models.routers import ROUTERS
 from modtf.plugins import line_in
-from modtf.registry import Registry
+from modtf.registry import Registry, check_known_options, options_of_function
 from modtf.task import Task, science_hash
 
 if TYPE_CHECKING:

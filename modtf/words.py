@@ -1,7 +1,10 @@
-"""Texts that modtf prints for its reader: counts, and lines for the shell."""
+"""Texts that modtf prints for its reader: counts, lines for the shell, and progress bars."""
 
 import shlex
+import sys
 from typing import Any
+
+from tqdm.auto import tqdm
 
 
 def plural(count: int, word: str) -> str:
@@ -25,3 +28,10 @@ def command_line(command: str, *arguments: str, **flags: Any) -> str:
 def tensorboard_line(folder: Any) -> str:
     """Return the line for the shell that shows a folder of results in TensorBoard."""
     return shlex.join(["tensorboard", f"--logdir={folder}"])
+
+
+def progress_bar(*arguments: Any, shown: bool = True, **options: Any) -> Any:
+    """Return a tqdm bar with these arguments; silent in files and pipes, where it would fill many lines."""
+    notebook = "ipykernel" in sys.modules
+    bar: Any = tqdm
+    return bar(*arguments, disable=not shown or not (notebook or sys.stderr.isatty()), **options)

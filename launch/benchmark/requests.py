@@ -20,9 +20,8 @@ from modtf.models.architectures.sizes import check_size
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.plugins import load_plugin
 from modtf.protocol import KERNELS, PLACES, PRECISIONS
-from modtf.studies.check import check_cell
 from modtf.studies.grid import grid
-from modtf.studies.point import cell_of, share_options
+from modtf.studies.point import cell_of, check_cell, share_options
 
 Request = Mapping[str, Any]
 Row = dict[str, Any]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from modtf.checks import NAME
 from modtf.family import Family
-from modtf.models.options import check_known_options, options_of
-from modtf.registry import Registry
+from modtf.registry import Registry, check_known_options, options_of
 from modtf.space import parse_named
 from modtf.variants import PUBLISHED
 

@@ -10,8 +10,7 @@ from modtf.cell import Cell
 from modtf.engines.lock import is_held
 from modtf.engines.state import State, state_of, write_asked
 from modtf.engines.work import Engine, Event, Outcome, Work, nothing_to_do
-from modtf.progress import progress_bar
-from modtf.words import plural
+from modtf.words import plural, progress_bar
 
 POLL = 1.0  # seconds between checks whether other processes still work on their cells
 FORMAT = "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}"

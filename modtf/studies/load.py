@@ -10,7 +10,7 @@ from modtf.cell import Cell
 from modtf.checks import did_you_mean
 from modtf.plugins import PluginError, load_plugin
 from modtf.registry import Registry
-from modtf.studies.check import check_cells
+from modtf.studies.point import check_cells
 
 
 def check_study(name: str, cells: Any) -> None:

@@ -1,6 +1,6 @@
-"""The conversion of a grid's point to a cell."""
+"""The conversion of a grid's point to a cell, and the checks of cells before anything runs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,13 +9,14 @@ from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES, Family
 from modtf.memory import check_members
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.options import options_of, options_of_function
+from modtf.models.architectures.sizes import check_size, check_width
 from modtf.models.own import MODELS, options_of_model
 from modtf.models.routers import ROUTERS
 from modtf.protocol import MOST, Evaluation, Protocol, Training, preset
-from modtf.registry import resolve
+from modtf.registry import check_known_options, options_of, options_of_function, resolve
 from modtf.task import FIELDS, Task
 from modtf.variants import ROUTER
+from modtf.words import plural
 
 #: names in a point besides its task and options
 CELL_FIELDS = ("width", "variant", "architecture", "preset", "protocol", "tasks", "seeds", "members")
@@ -23,6 +24,7 @@ OPTIONS = ("router", "model", "trainer")  # namespaces of options, each a field 
 #: the namespaces of a protocol -> its fields
 PARTS = {"training": Training.__dataclass_fields__, "evaluation": Evaluation.__dataclass_fields__}
 NAMESPACES = (*OPTIONS, *PARTS)
+SHOWN = 5  # cells that cannot run
 
 
 def options_known(
@@ -143,3 +145,53 @@ def _numbers(name: str, value: Any) -> Sequence[int]:
     if isinstance(value, tuple):
         return tuple(check_integer(name, one, 0) for one in value)
     return range(check_integer(name, value, 1, MOST))
+
+
+def check_cells(cells: Sequence[Cell]) -> None:
+    """Raise `ValueError` for cells that cannot be built, and for duplicates. This imports no TensorFlow.
+
+    Options of routers and architectures are checked only when a cell is built.
+    """
+    if not cells:
+        raise ValueError("The study has no cells. Relax its filters or choices.")
+    _refuse(cells, check_cell, "{label}: {error}")
+    seen: dict[str, Cell] = {}
+    for cell in cells:
+        if seen.setdefault(cell.folder, cell) is not cell:
+            raise ValueError(f"The study holds the cell {cell.label} twice. Leave one of them out.")
+
+
+def check_cell(cell: Cell) -> None:
+    """Raise `ValueError` for a cell that cannot be built. This imports no TensorFlow."""
+    cell.task.family.check_variant(cell.task, cell.variant)
+    if cell.runs in MODELS:
+        check_known_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.runs))
+        return
+    if cell.runs not in ROUTERS:
+        names = [variant.name for variant in cell.task.family.variants]
+        check_choice("variant", cell.variant, dict.fromkeys([*names, *ROUTERS, *MODELS]))
+    check_choice("architecture", cell.network, ARCHITECTURES)
+    if cell.network == cell.task.family.architecture:
+        _, options = cell.task.family.variant(cell.variant).options(cell.router, cell.model)
+        cell.task.family.check_model(cell.task, options)
+    check_width(cell.network, cell.width, cell.task.num_rules, cell.router.get("modules"))
+
+
+def check_memory(cells: Sequence[Cell]) -> None:
+    """Raise `ValueError` for cells that cannot fit into the memory of this machine."""
+    _refuse(cells, check_size, "{error}")
+
+
+def _refuse(cells: Sequence[Cell], check: Callable[[Cell], None], words: str) -> None:
+    reasons = []
+    for cell in cells:
+        try:
+            check(cell)
+        except ValueError as error:
+            reasons.append(words.format(label=cell.label, error=error))
+    if reasons:
+        lines = [f"  {reason}" for reason in reasons[:SHOWN]]
+        more = [f"  and {len(reasons) - SHOWN} more"] if len(reasons) > SHOWN else []
+        raise ValueError(
+            "\n".join([f"{len(reasons)} of {plural(len(cells), 'cell')} cannot run:", *lines, *more])
+        )

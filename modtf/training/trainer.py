@@ -12,10 +12,9 @@ from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer, check_name
 from modtf.evaluation.evaluator import Evaluator
 from modtf.families import IID
-from modtf.models.options import check_known_options, options_of_function
 from modtf.population import Population
 from modtf.protocol import TRAINING_FACTOR, Training
-from modtf.registry import Registry, resolve
+from modtf.registry import Registry, check_known_options, options_of_function, resolve
 from modtf.training.arithmetic import epochs_of
 from modtf.training.batches import Stream
 from modtf.training.callbacks.evaluate import BestWeights, Clock, EvaluateCallback, TailCallback

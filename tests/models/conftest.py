@@ -14,9 +14,9 @@ import modtf
 from modtf.cell import VARIANTS
 from modtf.families import FAMILIES, with_free_rules
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.options import options_of
 from modtf.models.recurrence import CELLS
 from modtf.models.routers import ROUTERS, register_router
+from modtf.registry import options_of
 from modtf.task import Task
 
 RULES = 3  # divides no width evenly

@@ -7,7 +7,7 @@ import pytest
 from modtf import Task, build
 from modtf.models import ModularModel
 from modtf.models.architectures import ARCHITECTURES, register_architecture
-from modtf.models.options import options_of
+from modtf.registry import options_of
 
 WIDTH = 5
 

@@ -11,7 +11,7 @@ from modtf.families import with_free_rules
 from modtf.models.architectures.sizes import check_size, check_width, least_parameters
 from modtf.protocol import PRESETS, Protocol, preset
 from modtf.studies import load_study
-from modtf.studies.check import check_memory
+from modtf.studies.point import check_memory
 
 # (arch, search, R, e) -> parameters of monolithic, modular, modular_op, gt_modular, as published
 PUBLISHED = {

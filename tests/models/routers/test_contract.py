@@ -8,8 +8,8 @@ from keras import ops
 import modtf
 from modtf import Population, Task, build
 from modtf.models import Router
-from modtf.models.options import options_of
 from modtf.models.routers import ROUTERS, register_router
+from modtf.registry import options_of
 
 WIDTH = 5
 

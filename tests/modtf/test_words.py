@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from modtf.progress import progress_bar
+from modtf.words import progress_bar
 
 
 class Terminal(io.StringIO):
