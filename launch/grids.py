@@ -32,7 +32,7 @@ def grids(values: flags.FlagValues, families: Sequence[Family], settings: Settin
     models, variants = _models(values), _variants(values, families)
     if not models and not any(variants.values()):
         raise ValueError(
-            f"--variant is empty; expected one or more of {', '.join(known_variants(families[0]))}."
+            f"--variant is empty; expected one or more of {', '.join(accepted_variants(families[0]))}."
         )
     own = _own_options(values, families, variants, models, settings)
     shared = _shared_axes(values) | _paths({part: settings[part] for part in PARTS})
@@ -89,14 +89,16 @@ def _variants(values: flags.FlagValues, families: Sequence[Family]) -> dict[str,
     """Return family -> variants of --variant that it knows, without duplicates; by default all its own."""
     if values.variant is None:
         return {family.name: default_variants(family) for family in families}
-    known = dict.fromkeys(name for family in families for name in known_variants(family))
+    known = dict.fromkeys(name for family in families for name in accepted_variants(family))
     for name in values.variant:
         check_choice("--variant", name, known)
     chosen = dict.fromkeys(values.variant)
-    return {family.name: [name for name in chosen if name in known_variants(family)] for family in families}
+    return {
+        family.name: [name for name in chosen if name in accepted_variants(family)] for family in families
+    }
 
 
-def known_variants(family: Family) -> list[str]:
+def accepted_variants(family: Family) -> list[str]:
     """Return a family's variants, then the routers, each of which is also a variant."""
     return list(dict.fromkeys([*(variant.name for variant in family.variants), *ROUTERS]))
 

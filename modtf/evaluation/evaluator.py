@@ -13,7 +13,7 @@ from modtf.condition import IID
 from modtf.evaluation.accumulate import Accumulator, ActivationSums, PerformanceSums, State
 from modtf.evaluation.batches import alike, choose_place, evaluation_batches
 from modtf.evaluation.outputs import failures_explained, find_outputs, find_routers
-from modtf.evaluation.scores import Rows, Scores, measure_members, performance_rows, rates
+from modtf.evaluation.scores import Rows, Scores, measure_members, rows_of_sums, rates
 from modtf.family import Family
 from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
@@ -177,7 +177,7 @@ class Evaluator:
             states_of_each = self._read(accumulator, "target", self.evaluation.batches, conditions)
             states |= {c.name: state for state, c in zip(states_of_each, conditions, strict=True)}
         sums = {condition.name: states[condition.name]["target"] for condition in self.conditions}
-        rows = performance_rows(self.population, sums)
+        rows = rows_of_sums(self.population, sums)
         return rows | self._probe_rows(states)
 
     def _probe_rows(self, states: dict[str, State]) -> Rows:

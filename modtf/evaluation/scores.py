@@ -107,7 +107,7 @@ def measure_members(
     return {name: np.where(finite, values, np.nan) for name, values in measured.items()}
 
 
-def performance_rows(population: Population, states: Mapping[str, Mapping[str, np.ndarray]]) -> Rows:
+def rows_of_sums(population: Population, states: Mapping[str, Mapping[str, np.ndarray]]) -> Rows:
     """Return loss and error by condition, from the variables of `PerformanceSums`, and the rows that the
     task's options add."""
     rows: Rows = {}
