@@ -13,7 +13,7 @@ from modtf.condition import IID
 from modtf.evaluation.accumulate import Accumulator, ActivationSums, PerformanceSums, State
 from modtf.evaluation.batches import alike, choose_place, evaluation_batches
 from modtf.evaluation.outputs import failures_explained, find_outputs, find_routers
-from modtf.evaluation.scores import Rows, Scores, measure_members, rows_of_sums, rates
+from modtf.evaluation.scores import Rows, Scores, measure_members, rates, rows_of_sums
 from modtf.family import Family
 from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
