@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from modtf import Condition, Population, Task, run_cell
 from modtf.evaluation.batches import LARGEST_KEPT, Source, alike, evaluation_batches, make_batches
-from modtf.evaluation.programs import _iterators
+from modtf.evaluation.programs import waiting_iterators
 
 POPULATION = Population.of([Task("mha", num_rules=3, data_seed=i) for i in range(2)])
 
@@ -79,7 +79,7 @@ def test_it_begins_again_with_the_same_iterator():
     assert read(source, 5)[0] == [0, 1, 2, 3, 4]
     left = weakref.ref(iterator)
     del iterator, same
-    _iterators.pop(source)  # as when Python ends: nothing else keeps the iterator
+    waiting_iterators.pop(source)  # as when Python ends: nothing else keeps the iterator
     assert left() is None
 
 
