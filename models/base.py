@@ -92,6 +92,8 @@ class ModularModel(RoutedModel):
     #: whether XLA compiles it: as requested (None), or never on a CPU (False): convolutions are slow there
     compiled_by_xla: ClassVar[bool | None] = None
 
+    training_now = False  # in `forward`: whether the model trains
+
     def __init__(
         self,
         population: Population | Mapping[str, Any],
@@ -166,6 +168,8 @@ class ModularModel(RoutedModel):
         with contextlib.ExitStack() as during:
             for router in routers.values():
                 during.enter_context(router.during(bool(training), ops.shape(features["rule"])[0]))
+            self.training_now = bool(training)  # under JAX, Keras does not pass this on to layers
+            during.callback(setattr, self, "training_now", False)
             outputs, activation, scores = answer(self, features)
         for place, p in activation.items():
             router, priced = routers[place], self.priced(place, scores)

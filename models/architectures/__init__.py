@@ -36,6 +36,9 @@ ARCHITECTURES: Registry[type["ModularModel"]] = Registry(
         "rnn": "modtf.models.architectures.rnn",
         "corruptions": "modtf.models.architectures.corruptions",
         "vqa": "modtf.models.architectures.vqa",
+        "film": "modtf.models.architectures.film",
+        "mac": "modtf.models.architectures.mac",
+        "vector_nmn": "modtf.models.architectures.vector_nmn",
     },
     check_architecture,
 )

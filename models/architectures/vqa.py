@@ -74,13 +74,6 @@ class VQANetwork(ModularModel):
         self.scaled = list(bank.module_of)
         self.scales = weight_of(self, drawn[self.scaled].astype(np.float32), "scales")
 
-    def call(self, features, training=None):
-        self.training_now = bool(training)  # under JAX, Keras does not pass this on to layers
-        try:
-            return super().call(features, training)
-        finally:
-            self.training_now = False
-
     def forward(self, inputs, rule):
         calls, roots = {}, bool(self.question.roots)
         leaves = rule[:, :2] if roots else rule
