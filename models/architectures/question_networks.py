@@ -30,8 +30,8 @@ class QuestionNetwork(ModularModel):
         fits = len(image) == 3 and image[0] == image[1] and image[0] % 4 == 0 and shapes["rule"] == (3,)
         if not (fits and self.target_width):
             raise ValueError(
-                f"{type(self).__name__} answers a question of three words about one square image. It does not "
-                f"fit {task.name}, with inputs {image} and rules {shapes['rule']}. Choose arch='sqoop'."
+                f"{type(self).__name__} answers a question of three words about one square image. It does "
+                f"not fit {task.name}, with inputs {image} and rules {shapes['rule']}. Choose arch='sqoop'."
             )
         if router not in ("monolithic", "gt_modular") or self.router_options:
             raise ValueError(

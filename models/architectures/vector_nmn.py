@@ -43,7 +43,7 @@ class VectorNMN(QuestionNetwork):
 
 
 class Module(keras.layers.Layer):
-    """Residual blocks h = relu(x + U2 * (gamma2 relu(U1 * (gamma1 x + beta1)) + beta2)), then the maximum over
+    """Residual blocks relu(x + U2 * (gamma2 relu(U1 * (gamma1 x + beta1)) + beta2)), then the maximum over
     positions. Gamma and beta depend on the sub-task and the answers before: [name; left; right]."""
 
     def __init__(self, make: Layers, width: int, side: int, blocks: int):

@@ -10,12 +10,18 @@ from modtf.families.presets import TAIL
 from modtf.families.vqa_family import QuestionFamily, library
 from modtf.families.vqa_questions import RELATIONS, Question
 from modtf.protocol import Evaluation, Preset, Protocol, Training
+from modtf.variants import Variant
 
 if TYPE_CHECKING:
     from modtf.task import Task
 
 SYMBOLS = string.ascii_uppercase + "1234567890"
 CANVAS = 64  # pixels of the side on which objects are placed
+
+
+def _vector(name: str, title: str, encoder: str) -> Variant:
+    how: dict[str, Any] = {"architecture": "vector_nmn", "model": {"encoder": encoder}}
+    return Variant(name, title, router="monolithic", by_default=False, **how)
 
 
 @register_family("sqoop")
@@ -50,6 +56,10 @@ class Sqoop(QuestionFamily):
         library("all_sub_all_bn"),
         library("all_all_all", by_default=False),
         library("all_sub_all", by_default=False),
+        Variant("film", "FiLM", router="monolithic", architecture="film"),
+        Variant("mac", "MAC", router="monolithic", architecture="mac"),
+        _vector("vector_nmn", "Vector-NMN", "all"),
+        _vector("vector_nmn_modular", "Vector-NMN, modular encoder", "group"),
     )
     reference, oracle = "all_sub_all_bn", None
 

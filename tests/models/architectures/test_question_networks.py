@@ -7,7 +7,7 @@ import pytest
 import modtf
 
 WIDTH, IMAGES = 2, 3
-TASK = modtf.Task("vqa_mnist", question="spatial", examples=2520)
+TASK = modtf.Task("sqoop", side=32)
 RULES = TASK.num_rules
 #: registered parameters of the released networks, run at width 64; rows and width of their embedding. The two
 #: biases of PyTorch's LSTM are one
@@ -26,8 +26,13 @@ def built(name, width=WIDTH, seed=0, task=TASK, variant="monolithic", **options)
 @pytest.fixture(scope="module")
 def features():
     rng = np.random.default_rng(0)
-    rule = np.stack([*rng.integers(0, 21, [2, IMAGES]), rng.integers(21, RULES, IMAGES)], axis=1)
-    return {"inputs": rng.uniform(size=[IMAGES, 64, 64, 3]).astype(np.float32), "rule": rule.astype(np.int32)}
+    rule = np.stack(
+        [*rng.integers(0, RULES - 4, [2, IMAGES]), rng.integers(RULES - 4, RULES, IMAGES)], axis=1
+    )
+    return {
+        "inputs": rng.uniform(size=[IMAGES, *TASK.token_shape]).astype(np.float32),
+        "rule": rule.astype(np.int32),
+    }
 
 
 @pytest.mark.parametrize("name", REGISTERED)
@@ -138,7 +143,8 @@ def mac(model, images, words, plain):
     onward = lstm(words, model.onward, plain)
     context = np.concatenate([onward, lstm(words[:, ::-1], model.backward, plain)[:, ::-1]], axis=-1)
     last = np.concatenate([context[:, -1, :WIDTH], context[:, 0, WIDTH:]], axis=-1)
-    image = plain.stem(place(images), model.stem).reshape(IMAGES, 256, -1)
+    image = plain.stem(place(images), model.stem)
+    image = image.reshape(IMAGES, -1, image.shape[-1])
     question = np.tanh(plain.dense(last, model.question))
     memory, seen = np.repeat(np.float64(model.memory), IMAGES, axis=0), plain.dense(image, model.of_image)
     for turn in model.turned:
@@ -149,7 +155,9 @@ def mac(model, images, words, plain):
         scores = plain.dense(np.maximum(control[:, None] * both, 0), model.place_score)
         read = (softmax(scores) * image).sum(axis=1)
         memory = plain.dense(np.concatenate([read, memory], axis=-1), model.write)
-    plain.macs -= 256 * 4 * WIDTH * WIDTH * (len(model.turned) - 1)  # the model computes this half once
+    plain.macs -= (
+        image.shape[1] * 4 * WIDTH * WIDTH * (len(model.turned) - 1)
+    )  # the model computes this half once
     return plain.classify(np.concatenate([memory, plain.dense(last, model.of_question)], -1), model, bn=False)
 
 
