@@ -41,7 +41,7 @@ class FiLMNetwork(QuestionNetwork):
         self.residual = [Block(make, f"block{number}", e, side) for number in range(count)]
         self.project = make.conv("project", e + 2, PROJECTION * e, side, size=1, use_bias=False)
         self.norm = make.norm("project_norm")
-        self.classifier = make.classifier(PROJECTION * e, HIDDEN * e, self.target_width)
+        self.classifier = make.classifier(PROJECTION * e, HIDDEN * e)
 
     def forward(self, inputs, rule):
         how = {"training": self.training_now}

@@ -42,7 +42,7 @@ class MACNetwork(QuestionNetwork):
         self.place_score = make.dense("place_score", d, 1, times=places * count)
         self.write = make.dense("write", 2 * d, d, times=count)
         self.of_question = make.dense("of_question", d, d)
-        self.classifier = make.classifier(2 * d, HIDDEN * e, self.target_width, bn=False)
+        self.classifier = make.classifier(2 * d, HIDDEN * e, bn=False)
         normal = initializers.RandomNormal(0.0, 1.0, make.seed_of("memory"))
         self.memory = self.add_weight(shape=[1, d], initializer=normal, name="memory")
 

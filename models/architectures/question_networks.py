@@ -61,6 +61,7 @@ class Layers:
         self.task, self.seed = model.population.members[0]
         self.kernels, self.zero_biases, self.side = kernels, zero_biases, model.side
         self.dtype, self.last_dtype, self.macs = model.dtype_policy, model.variable_dtype, 0
+        self.answers = model.target_width or 1
 
     def seed_of(self, name: str) -> int:
         return random_key(self.task, self.seed, "weights", name) % (1 << 31)
@@ -114,11 +115,11 @@ class Layers:
             channels = filters
         return keras.Sequential(parts, name=name)
 
-    def classifier(self, inputs: int, hidden: int, answers: int, bn: bool = True) -> keras.Sequential:
+    def classifier(self, inputs: int, hidden: int, bn: bool = True) -> keras.Sequential:
         """Return a hidden layer, with batch normalisation in place of biases if `bn`, and the answers."""
         first = self.dense("classifier_first", inputs, hidden, use_bias=not bn)
         norms = [self.norm("classifier_norm")] if bn else []
-        last = self.dense("classifier_last", hidden, answers, dtype=self.last_dtype)
+        last = self.dense("classifier_last", hidden, self.answers, dtype=self.last_dtype)
         return keras.Sequential([first, *norms, layers.ReLU(dtype=self.dtype), last], name="classifier")
 
 

@@ -28,7 +28,7 @@ class VectorNMN(QuestionNetwork):
         self.stems = [make.stem(name, self.channels, e, d) for name in names]
         self.names = make.embedding("names", self.num_rules, d)
         self.module = Module(make, d, self.side // 4, check_integer("blocks", blocks, 1))
-        self.classifier = make.classifier(d, HIDDEN * e, self.target_width)
+        self.classifier = make.classifier(d, HIDDEN * e)
 
     def forward(self, inputs, rule):
         how = {"training": self.training_now}

@@ -44,6 +44,10 @@ def test_published_parameters(name):
         assert built(name, 64, encoder="group").num_parameters == expected + STEM
 
 
+def numbers(layer):
+    return [np.asarray(weight, np.float64) for weight in layer.get_weights()]
+
+
 class Plain:
     """NumPy layers in float64 that count multiplications for one image."""
 
@@ -51,12 +55,12 @@ class Plain:
         self.macs = 0
 
     def dense(self, x, layer):
-        kernel, *bias = map(np.float64, layer.get_weights())
+        kernel, *bias = numbers(layer)
         self.macs += kernel.size * x[..., 0].size // IMAGES
         return x @ kernel + sum(bias)
 
     def conv(self, x, layer):
-        kernel, *bias = map(np.float64, layer.get_weights())
+        kernel, *bias = numbers(layer)
         around, (rows, columns) = len(kernel) // 2, x.shape[1:3]
         x = np.pad(x, [(0, 0), (around, around), (around, around), (0, 0)])
         shifted = [
@@ -92,7 +96,7 @@ def part_of(stem, name):
 
 
 def norm(x, layer):
-    *affine, mean, variance = map(np.float64, layer.get_weights())
+    *affine, mean, variance = numbers(layer)
     scale, shift = affine or (1.0, 0.0)
     return (x - mean) / np.sqrt(variance + 1e-5) * scale + shift
 
@@ -197,7 +201,7 @@ def test_a_network_is_what_its_equations_say(name, equations, options, features,
         if len(weight.shape) == 1 and "seed" not in weight.path:
             weight.assign(rng.uniform(0.5, 1.5, weight.shape))
     embedding = model.names if name == "vector_nmn" else model.words
-    words = np.float64(embedding.get_weights()[0])[features["rule"][:, [0, 2, 1]]]
+    words = numbers(embedding)[0][features["rule"][:, [0, 2, 1]]]
     expected = equations(model, np.float64(features["inputs"]), words, plain)
     found = np.array(model(features)["target"])
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
