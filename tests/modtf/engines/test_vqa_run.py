@@ -39,6 +39,18 @@ def test_a_cell(variant, tmp_path):
         assert alignment["encoder_groups"] == 0 < alignment["encoder"]
 
 
+def test_a_cell_of_pairs_of_symbols(tmp_path):
+    """SQOOP: a module per sub-task is perfect where it has meaning; conditions are known and new pairs."""
+    task = modtf.Task("sqoop", objects=2, symbols=5, side=32, examples=320)
+    cell = replace(cell_of("group_all_all"), task=task, variant="all_sub_all_bn")
+    modtf.run_cell(cell, tmp_path)
+    found = modtf.load_results([str(tmp_path)]).query("checkpoint == 'last'")
+    assert set(found.query("measure == 'error'")["condition"]) == {"iid", "novel"}
+    alignment = found.query("measure == 'alignment'").set_index("place")["value"]
+    assert alignment["module"] == 0
+    assert alignment[["encoder", "classifier"]].isna().all()
+
+
 @pytest.mark.parametrize("variant", ["group_all_all", "all_all_all_bn", "routed"])
 def test_a_killed_cell_goes_on_to_the_same_results(variant, tmp_path):
     cell = cell_of(variant, ((0, 0), (1, 0)))
