@@ -88,9 +88,8 @@ class Sqoop(QuestionFamily):
         return Preset(task.num_rules, 64, 5, 1, Protocol(training, evaluation))
 
     def quick(self, task: "Task") -> Preset:
-        how: dict[str, Any] = {"schedule": "cosine", "evaluations": 10, "tail": TAIL}
         steps = 800 if task.objects == 2 else 1_500  # with five objects the loss stays at .69 for 700 steps
-        training = Training(steps=steps, learning_rate=2e-3, batch_size=64, **how)
+        training = Training(steps=steps, learning_rate=2e-3, batch_size=64, evaluations=10, tail=TAIL)
         sizes: dict[str, Any] = dict.fromkeys(("batch_size", "activation_batch_size"), 256)
         evaluation = Evaluation(batches=2, tokens=768, draws=5, tokens_per_draw=384, **sizes)
         return Preset(task.num_rules, 8, 5, 1, Protocol(training, evaluation))

@@ -3,8 +3,8 @@
     python launch/sweep.py --study=sqoop_quick --out=runs/sqoop_quick
 
 Two or five objects in an image, six symbols, one right-hand object per left-hand object in training, images
-of 32 x 32 pixels, width 8. Two objects take 800 steps and five 1,500, under a cosine schedule. Each data seed
-has its own pairs.
+of 32 x 32 pixels, width 8. Two objects take 800 steps and five 1,500, at a constant learning rate. Each data
+seed has its own pairs.
 """
 
 from modtf.cell import Cell
