@@ -14,6 +14,7 @@ from modtf.analysis.table import PERCENT
 from modtf.analysis.text import plural, text_table
 from modtf.cell import Cell
 from modtf.engines.state import state_of
+from modtf.families import IID
 from modtf.protocol import tail_length
 from modtf.results.schema import HISTORY, read_values
 from modtf.studies.point import OPTIONS
@@ -71,7 +72,8 @@ def validation(cell: Cell, folder: str | Path) -> np.ndarray:
     """
     path = Path(folder, HISTORY)
     frame = read_values(path)
-    frame = frame[(frame["measure"] == cell.task.performance) & (frame["step"] > 0)]
+    frame = frame[(frame["measure"] == cell.task.performance) & (frame["condition"] == IID)]
+    frame = frame[frame["step"] > 0]
     table = frame.pivot(index=SEEDS, columns="step", values="value")
     if set(table.index) != set(cell.members) or not len(table.columns):
         raise ValueError(f"{path} does not belong to its cell. Remove its folder and run the cell again.")
