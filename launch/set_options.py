@@ -35,9 +35,8 @@ def define_settings(values: flags.FlagValues) -> None:
     flags.DEFINE_multi_string("set", [], words, flag_values=values)
     for name, options in _family_options().items():
         if name not in values:  # otherwise only --set task.NAME sets it
-            flag = _OptionFlag(
-                flags.ArgumentParser(), None, name, None, f"An option of the tasks of {', '.join(options)}."
-            )
+            words = f"An option of the tasks of {', '.join(options)}."
+            flag = _OptionFlag(flags.ArgumentParser(), flags.ArgumentSerializer(), name, None, words)
             flag.by_family = options
             flags.DEFINE_flag(flag, values)
 

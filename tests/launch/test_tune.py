@@ -52,12 +52,16 @@ def cells_used(said):
 
 def test_the_whole_command(tuned):
     _, said = tuned("--arch=mlp", "--variant=modular,top_k", "--space=learning_rate=0.01,0.001",
-                      "--set=router.k=2", "--tasks=2", "--seeds=1", "--width=8")  # fmt: skip
-    assert said.startswith("mlp_regression_r8_e8_modular: grid, learning_rate=0.01,0.001. Writing to ")
+                      "--set=router.k=2", "--tasks=2", "--seeds=1", "--width=8",
+                      "--form=network")  # fmt: skip
+    assert said.startswith(
+        "mlp_network_regression_r8_e8_modular: grid, learning_rate=0.01,0.001. Writing to "
+    )
     assert said.count("validation loss") == said.count("over 2 tasks, 2 members in every trial") == 2
     cells = cells_used(said)
     found = [(cell.variant, cell.width, dict(cell.router)) for cell in cells]
     assert found == [("modular", 8, {}), ("top_k", 8, {"k": 2})]
+    assert {cell.task.form for cell in cells} == {"network"}
     assert {cell.protocol.training.learning_rate for cell in cells} == {0.001}
 
 
