@@ -159,8 +159,7 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
 def _print_sum(left: "Sequence[CostEstimate]", workers: int | None) -> None:
     """Print the total cost of the remaining cells."""
     from modtf.studies.estimate import on_accelerator
-    from modtf.training.processors import default_workers, processor_name, processors
-    from modtf.training.provenance import accelerators
+    from modtf.training.machine import accelerators, default_workers, processor_name, processors
 
     hours, longest = sum(cost.hours for cost in left), max((cost.hours for cost in left), default=0.0)
     size = min(workers or default_workers(), max(1, len(left)))

@@ -12,7 +12,7 @@ from typing import Any
 
 from modtf.files import write_text
 from modtf.launch.benchmark.requests import Request, Row, cells_of, expected_seconds, key_of, label_of
-from modtf.training.processors import thread_variables
+from modtf.training.machine import thread_variables
 from modtf.words import plural
 
 COMMAND = (sys.executable, "-m", "modtf.launch.benchmark.costs")

@@ -21,7 +21,7 @@ from modtf.population import Population
 from modtf.protocol import MIXED, Training
 from modtf.training.arithmetic import STEPS_PER_PROGRAM, steps_that_fit
 from modtf.training.compile import compile_model
-from modtf.training.processors import processor_name
+from modtf.training.machine import processor_name
 
 OPTIMIZER = 2  # of the state's groups
 SOFTWARE = f"jax {jax.__version__}, keras {keras.__version__}"

@@ -25,8 +25,7 @@ from modtf.training.batches import HostBatches
 from modtf.training.compile import compile_model
 from modtf.training.execution import can_use_large_programs, training_program, use_large_programs
 from modtf.training.fit import training_batches
-from modtf.training.processors import processor_name
-from modtf.training.provenance import accelerators
+from modtf.training.machine import accelerators, processor_name
 
 EVALUATION_FACTOR = 10  # sizes and training steps of the paper are divided by it
 SOFTWARE = f"tensorflow {tf.__version__}, keras {keras.__version__}"

@@ -41,7 +41,7 @@ from modtf.results.manifest import MANIFEST, damage_of, write_manifest
 from modtf.results.schema import CONFIG, HISTORY, RESULTS, read_activations, read_values
 from modtf.training import checkpoint_file
 from modtf.training.fit import check_callbacks
-from modtf.training.provenance import provenance
+from modtf.training.machine import provenance
 from modtf.training.strategy import check_strategy, name_of
 from modtf.training.trainer import trainer_of
 

@@ -26,7 +26,7 @@ from modtf.engines import register_engine
 from modtf.engines.work import Event, Outcome, Work, work_on
 from modtf.results.schema import PRIVATE
 from modtf.termination import exit_on_sigterm
-from modtf.training.processors import default_workers, processors, thread_variables
+from modtf.training.machine import default_workers, processors, thread_variables
 
 PATIENCE = 60.0  # seconds for a worker to save its cell when the study is interrupted
 DRIVER_GONE = 76  # exit status of a worker whose driver was killed

@@ -10,7 +10,7 @@ from modtf.checks import check_integer, check_number
 from modtf.engines import register_engine
 from modtf.engines.work import Event, Outcome, Work, work_on
 from modtf.extras import need
-from modtf.training.processors import thread_variables
+from modtf.training.machine import thread_variables
 
 RECYCLE = 20  # cells after which Ray replaces a worker
 

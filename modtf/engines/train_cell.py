@@ -48,8 +48,9 @@ def train_cell(
     label = cell.label if population.has_axis else f"{cell.label} {folder.name}"
     measures = partial(Evaluator, model, population, cell.protocol.evaluation, data=data)
     with lend(_shape(cell, model, data), model, population, measures) as (model, evaluator):
-        how |= {"data": data}
-        context = TrainerContext(cell, population, model, evaluator, folder, callbacks, label, **how)
+        context = TrainerContext(
+            cell, population, model, evaluator, folder, callbacks, label, data=data, **how
+        )
         evaluation = context.evaluation
         board = TensorBoardWriter(folder / LOGS, _settings(cell), evaluation)
         context.measuring.append(board)

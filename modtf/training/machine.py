@@ -1,0 +1,69 @@
+"""The machine: the software, processor and devices behind a result, and how workers share its processors.
+
+None of it affects a hash or a random number.
+"""
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from modtf.version import __version__
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processor_name() -> str:
+    """Return the processor's model, as the system names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = min((line for line in lines if line.startswith("model name")), default="").partition(":")[2]
+    return named.strip() or platform.processor()
+
+
+def default_workers() -> int:
+    """Return one worker per processor, because small models leave a second thread idle; one with a GPU."""
+    return 1 if Path("/dev/nvidiactl").exists() else processors()
+
+
+def thread_variables(threads: int) -> dict[str, str]:
+    """Return the environment that limits TensorFlow and its libraries to `threads` threads, if it is set
+    before they are loaded."""
+    names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))
+
+
+def accelerators() -> list[str]:
+    """Return the names of the devices that TensorFlow finds besides the CPU."""
+    import tensorflow as tf
+
+    return [
+        tf.config.experimental.get_device_details(device).get("device_name", device.name)
+        for device in tf.config.list_physical_devices()
+        if device.device_type != "CPU"
+    ]
+
+
+def provenance(precision: str) -> dict[str, Any]:
+    """Return what may change the last digits of results, JSON-able; `precision` is of matrix products."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    return {
+        "modtf": __version__,
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "numpy": np.__version__,
+        "backend": keras.backend.backend(),
+        "system": platform.platform(),
+        "processor": processor_name(),
+        "accelerators": ", ".join(accelerators()) or "none",
+        "precision": precision,
+    }
