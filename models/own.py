@@ -96,11 +96,6 @@ def explained(name: str, made_by: Any) -> Iterator[None]:
         raise ValueError(f"The model {name!r} failed{place}: {type(error).__name__}: {text}") from error
 
 
-def source_of(name: str) -> str | None:
-    """Return the hash of a registered model's file, see `hash_of_source`; None if there is no file."""
-    return hash_of_source(inspect.getmodule(MODELS[name]) or MODELS[name])
-
-
 def hash_of_source(thing: Any) -> str | None:
     """Return a hash of a module, class or function, without comments and layout; None if it has no file."""
     import ast

@@ -20,9 +20,6 @@ STRATEGIES = ("auto", "mirrored", "members")  # how devices share training; not 
 KERNELS = ("cpu", "accelerator")  # the device that they suit; not part of a protocol
 SMALLEST, LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127  # normal numbers of float32
 MOST = 10**12  # steps, or examples of a batch
-
-
-TAIL = 10
 TRAINING_FACTOR = 10  # how many times smaller evaluations are while training
 
 
@@ -31,7 +28,7 @@ def tail_length(evaluations: int) -> int:
 
     These are the last ten, but at most half of all, because the first half is not the end of training.
     """
-    return max(1, min(TAIL, evaluations // 2))
+    return max(1, min(10, evaluations // 2))
 
 
 #: fields added after the first published results -> their defaults

@@ -72,14 +72,10 @@ def softmax(logits):
     shares = unnormalised / ops.sum(unnormalised, axis=1, keepdims=True)
 
     def gradient(*args, upstream=None):
-        return softmax_gradient(shares, args[0] if upstream is None else upstream)
+        of_shares = args[0] if upstream is None else upstream
+        return shares * (of_shares - sum_of_products(of_shares, shares)[:, None])
 
     return shares, gradient
-
-
-def softmax_gradient(shares, upstream):
-    """Return the gradient of the logits from that of the softmax's result, `shares`; all [P, M, T]."""
-    return shares * (upstream - sum_of_products(upstream, shares)[:, None])
 
 
 @custom_gradient

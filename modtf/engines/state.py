@@ -1,6 +1,7 @@
 """The state of a cell on disk: it is finished once its manifest is written, which happens last."""
 
 import contextlib
+import inspect
 import itertools
 import json
 import os
@@ -12,7 +13,7 @@ from typing import Any
 from modtf.cell import Cell
 from modtf.engines.lock import remove_left
 from modtf.files import remove_unfinished, write_text
-from modtf.models.own import MODELS, source_of
+from modtf.models.own import MODELS, hash_of_source
 from modtf.results.cells import is_finished, read_config
 from modtf.results.manifest import MANIFEST, damage_of, read_json, write_manifest
 from modtf.results.schema import CONFIG, ERROR, PRIVATE
@@ -20,7 +21,7 @@ from modtf.task import science_hash
 from modtf.training import checkpoint_file
 from modtf.version import __version__
 
-SOURCE = "source"  # in the config: source of a registered model's file
+SOURCE = "source"  # in the config: hash of a registered model's file
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,10 @@ def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
 
 def recorded_source(cell: Cell) -> dict[str, Any]:
     """Return the source to record for the cell of a registered model, which its name does not identify."""
-    return {SOURCE: source_of(cell.runs)} if cell.runs in MODELS else {}
+    if cell.runs not in MODELS:
+        return {}
+    function = MODELS[cell.runs]
+    return {SOURCE: hash_of_source(inspect.getmodule(function) or function)}
 
 
 def write_config(cell: Cell, folder: Path, **more: Any) -> None:

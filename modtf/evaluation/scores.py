@@ -9,7 +9,7 @@ import numpy as np
 from modtf import metrics
 from modtf.condition import IID
 from modtf.datasets.families.variations import input_bits
-from modtf.families.varied import TRAIN_DATA, irreducible, option_of, rare_rules
+from modtf.families.varied import TRAIN_DATA, irreducible, option_of
 from modtf.family import Family
 from modtf.observed import at_place
 from modtf.population import Population
@@ -125,7 +125,7 @@ def rows_of_sums(population: Population, states: Mapping[str, Mapping[str, np.nd
 def by_frequency(sums: Mapping[str, np.ndarray], rule_probs: Sequence[float]) -> Rows:
     """Return loss and error of tokens with frequent and with rare rules, as the conditions "frequent" and
     "rare". A rule is rare if its frequency is below an equal share, 1/R."""
-    rare, rows = np.array(rare_rules(rule_probs)), Rows()
+    rare, rows = np.array(rule_probs) < 1.0 / len(rule_probs) - 1e-9, Rows()
     for name, chosen in (("frequent", ~rare), ("rare", rare)):
         tokens = sums["tokens_by_rule"][:, chosen].sum(axis=1)
         for measure in (m for m in MEASURES_OF_PERFORMANCE if m in sums):

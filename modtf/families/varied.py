@@ -35,11 +35,6 @@ def zipf(num_rules: int, exponent: float) -> tuple[float, ...]:
     return probs if exponent >= 0 else probs[::-1]
 
 
-def rare_rules(rule_probs: Sequence[float]) -> list[bool]:
-    """Return which rules [R] are less frequent than an equal share, 1/R."""
-    return [p < 1.0 / len(rule_probs) - 1e-9 for p in rule_probs]
-
-
 def next_rule(probs: Sequence[float], withheld: int, only: bool = False) -> list[list[float]]:
     """Return p(next rule | rule) [R, R] in training, or among `only` the withheld pairs.
 

@@ -76,11 +76,6 @@ def check_archive_name(name: str, path: str | Path) -> None:
         raise ValueError(f"{name}={str(path)!r} is not valid; expected a file name that ends in {SUFFIX}.")
 
 
-def is_archive(path: str | Path) -> bool:
-    """Return whether a path names an archive, damaged or not."""
-    return Path(path).suffix == SUFFIX and os.path.isfile(path)
-
-
 def unpacked(path: str | Path) -> Path:
     """Return a folder with the cells of an archive; it is removed when this process ends.
 

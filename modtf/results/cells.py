@@ -11,7 +11,7 @@ from typing import Any
 
 from modtf.cell import Cell
 from modtf.families import FAMILIES
-from modtf.results.archive import SUFFIX, is_archive, unpacked
+from modtf.results.archive import SUFFIX, unpacked
 from modtf.results.manifest import MANIFEST, damage_of
 from modtf.results.schema import ACTIVATION, CELL, CONFIG, HISTORY, PRIVATE, RESULTS
 from modtf.task import science_hash
@@ -100,7 +100,9 @@ def find_cells(directory: Source) -> list[CellFolder]:
         if isinstance(item, CellFolder):
             cells[item.path.resolve() / CONFIG] = item
             continue
-        folder = unpacked(folder) if is_archive(folder := Path(item)) else folder
+        folder = Path(item)
+        if folder.suffix == SUFFIX and os.path.isfile(folder):
+            folder = unpacked(folder)
         if not os.path.isdir(folder):  # pathlib's method raises on invalid names
             what = "archive" if folder.suffix == SUFFIX else "folder"
             raise FileNotFoundError(
