@@ -221,8 +221,7 @@ def refused(cells: Sequence[Cell], alone: bool) -> list[Cell]:
 
 def print_table(asked: Asked, left_out: Sequence[Cell]) -> None:
     """Print how the variants compare; raise `ValueError` if some were left out."""
-    from modtf.analysis import results_table, table_note
-    from modtf.analysis.table import sizes_note
+    from modtf.analysis.table import results_table, sizes_note, table_note
     from modtf.results import load_results
 
     frame = load_results([str(asked.out / cell.folder) for cell in asked.cells if cell not in left_out])

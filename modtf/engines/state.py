@@ -120,8 +120,8 @@ def state_under_lock(cell: Cell, out: str | Path, before: State) -> State:
 
 
 @contextlib.contextmanager
-def finishing(cell: Cell, out: str | Path, state: State) -> Iterator[Path]:
-    """Yield a cell's folder, in which the caller makes its files; then write the manifest.
+def finishing(cell: Cell, out: str | Path, state: State) -> Iterator[None]:
+    """Let the caller make a cell's files inside; then write the manifest.
 
     The caller holds the cell's lock. Damaged files are moved aside first, never deleted. A recorded error is
     removed.
@@ -133,7 +133,7 @@ def finishing(cell: Cell, out: str | Path, state: State) -> Iterator[Path]:
         places = (aside / f"{folder.name}~{number}" for number in itertools.count(1))
         os.rename(folder, next(place for place in places if not place.exists()))
     (folder / ERROR).unlink(missing_ok=True)
-    yield folder
+    yield
     write_manifest(folder, checkpoint_file.checkpoints(folder))
     checkpoint_file.remove_checkpoints(folder)
 
