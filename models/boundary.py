@@ -83,7 +83,8 @@ def _explained(model, inputs, rule):
         outputs = dict(model.forward(inputs, rule))
     except Exception as error:
         words = " ".join(str(error).split())[:LONGEST]
-        raise ValueError(f"{made} failed{_place(model, error)}: {type(error).__name__}: {words}") from error
+        line = line_in(error, inspect.getsourcefile(type(model)) or "")
+        raise ValueError(f"{made} failed{line}: {type(error).__name__}: {words}") from error
     if "target" not in outputs:
         raise ValueError(f"{made} returned {', '.join(map(str, outputs))}; expected a target among them.")
     for place in model.routers:
@@ -91,11 +92,6 @@ def _explained(model, inputs, rule):
         if name in outputs and len(shape := tuple(outputs[name].shape)) != 3:
             raise ValueError(f"{made} returned {name} {shape}; expected [B, N, M], as self.route returns.")
     return outputs
-
-
-def _place(model, error):
-    """Return the line of the model class's file where it failed, as " in line 12"."""
-    return line_in(error, inspect.getsourcefile(type(model)) or "")
 
 
 def _answer_of_one(model, features):

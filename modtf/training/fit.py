@@ -99,7 +99,7 @@ def _compile(
             f"precision={training.precision!r} needs a model with dtype={training.dtype!r}, received one "
             f"with {model.dtype_policy.name!r}. Build it with that dtype."
         )
-    replicas = getattr(_strategy(model), "num_replicas_in_sync", 1)
+    replicas = getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1)
     if training.batch_size % replicas:
         raise ValueError(
             f"batch_size={training.batch_size} is not valid; expected a multiple of {replicas}, the number "
@@ -140,13 +140,8 @@ def training_batches(
 
 def scope_of(model: keras.Model) -> contextlib.AbstractContextManager:
     """Return the scope in which the model was built."""
-    strategy = _strategy(model)
+    strategy = getattr(model, "distribute_strategy", None)  # None with another backend than TensorFlow
     return contextlib.nullcontext() if strategy is None else strategy.scope()
-
-
-def _strategy(model: keras.Model) -> Any:
-    """Return TensorFlow's strategy; None with another backend."""
-    return getattr(model, "distribute_strategy", None)
 
 
 def check_callbacks(callbacks: Any) -> None:
