@@ -10,16 +10,9 @@ import numpy as np
 from keras import ops
 
 from modtf.datasets import device_ops, philox
-from modtf.datasets.families.base import data_class
 from modtf.datasets.plan import StreamPlan
-from modtf.families import Family
 from modtf.population import Population
 from modtf.task import Task
-
-
-def runs_on_device(family: Family) -> bool:
-    """Return whether a family's data can be made inside a compiled program."""
-    return data_class(family).runs_on_device
 
 
 class DeviceStream:

@@ -15,7 +15,8 @@ from modtf import metrics
 from modtf.checks import check_choice
 from modtf.condition import Condition
 from modtf.datasets import host_ops
-from modtf.datasets.device import DeviceStream, runs_on_device
+from modtf.datasets.device import DeviceStream
+from modtf.datasets.families.base import data_class
 from modtf.datasets.plan import StreamPlan
 from modtf.datasets.streaming import pipeline
 from modtf.evaluation.programs import pipelines_of, waiting_iterators
@@ -39,7 +40,7 @@ def choose_place(name: str, family: Family, why_not: str | None = None) -> str:
         return "host"
     if keras.backend.backend() != "tensorflow":
         why_not = why_not or f"Keras runs on {keras.backend.backend()}, not on TensorFlow"
-    elif not runs_on_device(family):
+    elif not data_class(family).runs_on_device:
         why_not = why_not or f"those of the family {family.name!r} can be made on the host only"
     if why_not is None:
         return "device"
