@@ -13,8 +13,7 @@ from modtf.datasets.families.base import Parameters, RuleData, Uniforms, check_s
 from modtf.datasets.random import check_rule_probs, shuffled
 from modtf.memory import check_batches
 from modtf.population import Population
-from modtf.randomness import random_key
-from modtf.task import SPLITS, Task
+from modtf.task import SPLITS, Task, random_key
 
 NUMBERS_PER_BLOCK = 1 << 16  # random numbers per member and call: enough to hide the cost of a call
 LARGEST_SCALE = float(np.finfo(np.float32).max)

@@ -10,8 +10,7 @@ import numpy as np
 
 from modtf.memory import check_fits
 from modtf.population import Population
-from modtf.randomness import random_key
-from modtf.task import Task
+from modtf.task import Task, random_key
 
 EXAMPLES = 2
 

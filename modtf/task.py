@@ -216,3 +216,13 @@ def science_hash(value: Any, digest_size: int = 8) -> str:
     """Return a stable hexadecimal hash of JSON-able `value`, equal on every machine and Python."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=digest_size).hexdigest()
+
+
+def random_key(task: Task, seed: int, *purpose: Any) -> int:
+    """Return a signed 64-bit key for a counter-based generator (Philox).
+
+    Different tasks, seeds, splits or purposes have different keys (blake2b), so no two streams share a random
+    number. The purpose is split and field for data, and "weights" and the path for weights.
+    """
+    digest = science_hash([task.identity(), seed, *purpose], digest_size=8)
+    return int.from_bytes(bytes.fromhex(digest), "big", signed=True)

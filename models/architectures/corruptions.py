@@ -12,7 +12,7 @@ from modtf.families.orders import CORRUPTIONS, LONGEST, RULES
 from modtf.models.architectures import register_architecture
 from modtf.models.architectures.corruptions_parts import COLOURS, ResNet18, SmallNetwork
 from modtf.models.base import ModularModel
-from modtf.randomness import random_key
+from modtf.task import random_key
 
 #: statistics of CIFAR-10, by channel
 MEAN, DEVIATION = (0.49086, 0.48183, 0.44629), (0.24672, 0.24326, 0.26158)

@@ -8,7 +8,7 @@ import numpy as np
 from keras import initializers, layers, ops
 
 from modtf.models.base import ModularModel
-from modtf.randomness import random_key
+from modtf.task import random_key
 
 #: the scale and mode of Keras's `VarianceScaling` with uniform numbers
 KAIMING, XAVIER, PYTORCH = (2.0, "fan_in"), (1.0, "fan_avg"), (1 / 3, "fan_in")

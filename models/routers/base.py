@@ -13,7 +13,7 @@ from modtf.checks import check_integer
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.gradients import noted
 from modtf.models.layers import weight_of
-from modtf.randomness import random_key
+from modtf.task import random_key
 from modtf.xla.switches import replica_context
 
 

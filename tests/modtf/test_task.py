@@ -10,8 +10,7 @@ import pytest
 from processes import succeeds
 
 from modtf.families import FAMILIES, with_free_rules
-from modtf.randomness import random_key
-from modtf.task import SPLITS, Task, science_hash
+from modtf.task import SPLITS, Task, random_key, science_hash
 
 
 def all_options(family):
@@ -108,7 +107,7 @@ def test_keys_are_pinned():
     assert random_key(Task(), 0, "train", "rule") == 6446684492866959000
 
 
-GROUND_FLOOR = "task, registry, randomness, population, protocol, cell, plugins, checks, files, families"
+GROUND_FLOOR = "task, registry, population, protocol, cell, plugins, checks, files, families"
 
 
 def test_imports_nothing_heavy():
