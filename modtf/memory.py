@@ -80,5 +80,10 @@ def check_batches(population: Population, batch_size: int, num_tokens: int) -> N
     check_fits(what, {"one batch": size, f"{population.task.num_rules:,} rules": rules}, mend)
 
 
+def check_members(count: int, what: str) -> None:
+    """Raise `ValueError` if not even the list of `count` members fits."""
+    check_fits(what, {f"{count:,} members": MEMBER * count}, "Take fewer members.")
+
+
 def _text(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if size < 1e15 else f"{size / 1e9:.3g} GB"

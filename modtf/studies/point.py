@@ -7,7 +7,7 @@ from typing import Any
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES, Family
-from modtf.memory import MEMBER, check_fits
+from modtf.memory import check_members
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_size, check_width
 from modtf.models.own import MODELS, options_of_model
@@ -113,8 +113,7 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
         task = task.replace(num_rules=defaults.num_rules)
     tasks = _numbers("tasks", plain.get("tasks", defaults.tasks))
     seeds = _numbers("seeds", plain.get("seeds", defaults.seeds))
-    needed = {f"{len(tasks) * len(seeds):,} members": MEMBER * len(tasks) * len(seeds)}
-    check_fits(f"tasks={len(tasks)} seeds={len(seeds)}", needed, "Take fewer members.")
+    check_members(len(tasks) * len(seeds), f"tasks={len(tasks)} seeds={len(seeds)}")
     return Cell(
         task,
         plain.get("width", defaults.width),
