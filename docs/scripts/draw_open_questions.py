@@ -9,6 +9,7 @@ the answers between the markers of the page, and writes docs/images/open_questio
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +20,13 @@ from scipy import stats
 
 import modtf
 from modtf.analysis.contents import stands_on
-from modtf.analysis.figures.base import write_pngs
+from modtf.analysis.figures.base import NothingToDraw, write_pngs
 from modtf.analysis.text import markdown_table
 from modtf.files import write_text
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "open_questions.md"
-QUESTIONS: Mapping[str, Callable[[modtf.Study], Answer | None]] = {
+QUESTIONS: Mapping[str, Callable[[modtf.Study], Answer]] = {
     question.__name__: question for question in (unequal, finite, withheld, noise, rules, harder)
 }
 
@@ -40,9 +41,12 @@ def read() -> modtf.Study:
 
 
 def answers(study: modtf.Study) -> dict[str, Answer]:
-    """Return the answers to the questions that have been run."""
-    found = {name: question(study) for name, question in QUESTIONS.items()}
-    return {name: answer for name, answer in found.items() if answer and len(answer.looks)}
+    """Return the answers to the questions of which two variants have been run."""
+    found = {}
+    for name, question in QUESTIONS.items():
+        with suppress(NothingToDraw):
+            found[name] = question(study)
+    return found
 
 
 def looks_at_all(found: Mapping[str, Answer]) -> str:
@@ -69,7 +73,7 @@ def blocks(study: modtf.Study) -> dict[str, str]:
     return {"looks": stands_on(study.cells, study.checkpoint, looks_at_all(found)), **texts}
 
 
-def page_texts(study: modtf.Study) -> dict[str, list[str]]:
+def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the answers as the page has them."""
     return {PAGE.name: list(blocks(study).values())}
 

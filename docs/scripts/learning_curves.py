@@ -8,7 +8,6 @@ import pandas as pd
 from open_questions_tables import ENDS, ORACLE, words
 
 from modtf.analysis.intervals import intervals
-from modtf.analysis.text import short_number
 
 
 def examples_needed(sizes: Sequence[float], losses: Sequence[float], target: float) -> float:
@@ -39,9 +38,10 @@ def multiple(curves: pd.DataFrame, others: pd.DataFrame, size: float) -> dict[st
         size: a column.
 
     Returns:
-        mean (geometric, over tasks), low, high, num_tasks, and text. A task whose curve does not reach the
-        loss counts with the largest size, and one whose smallest size is more than enough with that size. The
-        mean is then a bound without an interval, and the text says so.
+        mean (geometric, over tasks), low, high, num_tasks, side and bound. A task whose curve does not reach
+        the loss counts with the largest size, and one whose smallest size is more than enough with that size.
+        The mean is then a bound without an interval: `side` is "more than", "less than", or names both if the
+        tasks differ; otherwise it is "". `bound` says in how many tasks.
     """
     sizes, tasks = curves.columns.to_list(), curves.index.intersection(others.index)
     needed = np.array(
@@ -50,34 +50,49 @@ def multiple(curves: pd.DataFrame, others: pd.DataFrame, size: float) -> dict[st
     logs = np.log(needed.clip(sizes[0], sizes[-1]) / size)
     row = intervals(pd.DataFrame({"data_seed": tasks, "value": logs}), []).iloc[0]
     row[ENDS] = np.exp(row[ENDS].astype(float))
-    beyond, within = int(np.isinf(needed).sum()), int((needed == 0).sum())
-    if not beyond and not within:
-        return {**row, "text": words(row)}
-    row[["low", "high"]] = math.nan
-    if beyond and within:
-        return {**row, "text": "not determined"}
-    side = "at least" if beyond else "at most"
-    return {**row, "text": f"{side} {short_number(row['mean'])} ({beyond or within} of {len(tasks)} bounds)"}
+    sides = {"more than": np.isinf(needed).sum(), "less than": (needed == 0).sum()}
+    bounds = [side for side, count in sides.items() if count]
+    if bounds:
+        row[["low", "high"]] = math.nan
+    count = sum(sides.values())
+    return {**row, "side": " or ".join(bounds), "bound": f"bound in {count} of {len(tasks)} tasks"}
 
 
-def examples_saved(losses: pd.DataFrame) -> pd.DataFrame:
-    """Return how many times as many examples each variant needs as the oracle with each size but the last.
+def examples_of(losses: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return how many examples each variant needs for the oracle's losses, and the oracle for each variant's.
 
     Args:
         losses: the columns variant, data_seed, num_train and value.
 
     Returns:
-        variant, num_train (of the oracle), and the values of `multiple`.
+        Two tables with variant, num_train (of the model whose loss is reached), the values of `multiple`, and
+        text: a multiple of num_train in the first table, a number of examples in the second.
     """
     curves = {
         str(name): part.pivot_table(index="data_seed", columns="num_train", values="value")
         for name, part in losses.groupby("variant", sort=False)
     }
-    oracle, found = curves.pop(ORACLE, pd.DataFrame()), []
+    oracle, needed, matched = curves.pop(ORACLE, pd.DataFrame()), [], []
     for variant, curve in curves.items():
         sizes = curve.columns.intersection(oracle.columns)
-        for size in sizes[:-1]:
-            found.append(
-                {"variant": variant, "num_train": size, **multiple(curve[sizes], oracle[sizes], size)}
-            )
-    return pd.DataFrame(found)
+        for size in sizes:
+            same = {"variant": variant, "num_train": size, "column": f"{size:,.0f} examples"}
+            if size < sizes[-1]:
+                needed.append(same | _in_words(multiple(curve[sizes], oracle[sizes], size)))
+            matched.append(same | _in_words(multiple(oracle[sizes], curve[sizes], size), size))
+    return pd.DataFrame(needed), pd.DataFrame(matched)
+
+
+def _in_words(row: dict[str, object], size: float | None = None) -> dict[str, object]:
+    """Return the row with its text: multiples, or with a size numbers of examples."""
+    numbers = pd.Series({name: float(row[name]) * (size or 1) for name in ENDS})
+    if row["side"] in ("more than", "less than"):
+        bound = numbers["mean"]
+        shown = f"{bound:,.0f}" if bound >= 100 else f"{bound:.3g}"
+        return {**row, "text": f"{row['side']} {shown} ({row['bound']})"}
+    if row["side"]:  # both: the curves of some tasks end above the loss, and those of others begin below it
+        return {**row, "text": "not determined"}
+    if size is None:
+        return {**row, "text": words(numbers)}
+    mean, low, high = (f"{number:,.0f}" for number in numbers)
+    return {**row, "text": f"{mean} ({low} to {high})"}

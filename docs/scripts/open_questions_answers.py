@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from learning_curves import examples_saved
+from learning_curves import examples_of
 from open_questions_figures import picture
 from open_questions_tables import (
     ORACLE,
@@ -21,7 +21,7 @@ from open_questions_tables import (
 
 import modtf
 from modtf.analysis.figures.base import Picture
-from modtf.analysis.text import in_a_row, markdown_table, short_number
+from modtf.analysis.text import markdown_table, short_number
 from modtf.families import FAMILIES, IID
 from modtf.families.varied import zipf as zipf_law
 from modtf.metrics import measure_all
@@ -39,27 +39,27 @@ class Answer(NamedTuple):
     picture: Picture
 
 
-def unequal(study: modtf.Study) -> Answer | None:
+def unequal(study: modtf.Study) -> Answer:
     """Return what a balancing loss or bias changes under unequal rules, on frequent and rare rules apart."""
     frame = models(study)
     frame = frame[frame["balance"] != ""].assign(
         variant=frame["balance"], zipf=frame["zipf"].fillna(0.0).map("{:g}".format)
     )
-    if frame.empty:
-        return None
     found = [
         against(losses(part, condition), "none").assign(family=family, x=exponent, condition=condition)
         for (family, exponent), part in frame.groupby(["family", "zipf"])
         for condition in (IID, "frequent", "rare")
         if len(losses(part, condition))
     ]
-    looks = corrected(pd.concat(found, ignore_index=True))
+    looks = corrected(found)
     looks["column"] = looks["variant"] + " / none, " + looks["condition"]
     most = max(looks["x"])
     rare = looks[(looks["x"] == most) & (looks["condition"] == "rare")]
     text = f"""\
 Compared with routers without balance, the loss with an auxiliary loss or a bias is {tally(looks)}
-({num_models(frame)}). On rare rules at Zipf {most}, it is {_listed(rare)} times as large.
+({num_models(frame)}). Its multiples on rare rules at Zipf {most}:
+
+{_listed(rare)}
 
 {wide(looks.assign(zipf=looks["x"]), ["family", "zipf"])}
 
@@ -73,9 +73,12 @@ Compared with routers without balance, the loss with an auxiliary loss or a bias
 
 
 def _listed(looks: pd.DataFrame) -> str:
-    """Return "1.02 (0.98 to 1.06) (`bias`, MLP) and ..."."""
-    texts = [f"{row.text.removesuffix(' *')} (`{row.variant}`, {row.family})" for row in looks.itertuples()]
-    return in_a_row(texts or ["(not run)"])
+    """Return the text of each row as an item of a list."""
+    rows = looks.itertuples()
+    return (
+        "\n".join(f"- `{row.variant}`, {row.family}: {row.text.removesuffix(' *')}" for row in rows)
+        or "(not run)"
+    )
 
 
 def _routing(frame: pd.DataFrame) -> str:
@@ -91,11 +94,9 @@ def _routing(frame: pd.DataFrame) -> str:
     return markdown_table(header, rows, left=3)
 
 
-def finite(study: modtf.Study) -> Answer | None:
+def finite(study: modtf.Study) -> Answer:
     """Return learning curves, the gap between test and training loss, and the examples that variants need."""
-    if models(study, "num_train").empty:
-        return None
-    looks, curves, needs, gaps = [], [], [], []
+    looks, curves, gaps, needs, matches = [], [], [], [], []
     for checkpoint in ("best", "tail"):
         frame = models(study.at(checkpoint), "num_train")
         for (family, size), part in frame.groupby(["family", "num_train"]):
@@ -104,21 +105,33 @@ def finite(study: modtf.Study) -> Answer | None:
             curves.append(means(losses(part)).assign(**shared))
             gaps.append(means(part[part["measure"] == "loss_gap"]).assign(**shared))
         for family, part in losses(frame).groupby("family", sort=False):
-            needs.append(examples_saved(part).assign(family=family, checkpoint=checkpoint))
-    compared = corrected(pd.concat(looks, ignore_index=True))
-    curve, need, gap = (pd.concat(found, ignore_index=True) for found in (curves, needs, gaps))
+            for found, table in zip((needs, matches), examples_of(part), strict=True):
+                found.append(table.assign(family=family, checkpoint=checkpoint))
+    compared = corrected(looks)
+    curve, gap, need, match = (
+        pd.concat(found, ignore_index=True) for found in (curves, gaps, needs, matches)
+    )
     own = curve[curve["variant"] == ORACLE].assign(column=f"loss of {ORACLE}")
-    ratios = compared.assign(column=compared["variant"] + f" / {ORACLE}")
-    need["column"] = need["num_train"].map("{:,.0f} examples".format)
-    last = need[(need["checkpoint"] == "best") & (need["num_train"] == _largest(need))]
-    times = [f"{row.text} times (`{row.variant}`, {row.family}, {row.column})" for row in last.itertuples()]
+    ratios_to_oracle = compared.assign(column=compared["variant"] + f" / {ORACLE}")
+    best = match[(match["checkpoint"] == "best") & (match["num_train"] == match["num_train"].max())]
+    few = need[(need["checkpoint"] == "best") & (need["num_train"] == need["num_train"].min())]
     text = f"""\
-For the loss that `{ORACLE}` reaches with a number of examples, the other variants need this many times as many: {in_a_row(times)}
-({num_models(frame)}, checkpoint `best`). With the same number of examples their loss is {tally(compared)}.
+With the same number of examples, the loss relative to `{ORACLE}` is {tally(compared)} ({num_models(frame)}).
+Examples that `{ORACLE}` needs for the loss that others reach with {best["num_train"].max():,.0f}, at the checkpoint `best`:
 
-{wide(pd.concat([own, ratios]), ["family", "num_train", "checkpoint"])}
+{_listed(best)}
 
-Examples needed for the loss of `{ORACLE}`, as a multiple of its own number:
+Examples that others need for the loss that `{ORACLE}` reaches with {few["num_train"].min():,.0f}, as a multiple, at the checkpoint `best`:
+
+{_listed(few)}
+
+{wide(pd.concat([own, ratios_to_oracle]), ["family", "num_train", "checkpoint"])}
+
+Examples that `{ORACLE}` needs for the loss that another variant reaches with this many:
+
+{wide(match, ["family", "checkpoint", "variant"])}
+
+Examples that another variant needs for the loss that `{ORACLE}` reaches with this many, as a multiple of them:
 
 {wide(need, ["family", "checkpoint", "variant"])}
 
@@ -133,28 +146,22 @@ Test loss minus training loss at the end of training (`tail`):
     return Answer(text, compared, drawn)
 
 
-def _largest(table: pd.DataFrame) -> pd.Series:
-    return table.groupby("family")["num_train"].transform("max")
-
-
-def withheld(study: modtf.Study) -> Answer | None:
+def withheld(study: modtf.Study) -> Answer:
     """Return the loss on pairs of rules that never occurred in training."""
     return _outside(
         models(study, "withheld"), ("withheld",), "withheld", "Pairs of rules that training withheld"
     )
 
 
-def harder(study: modtf.Study) -> Answer | None:
+def harder(study: modtf.Study) -> Answer:
     """Return the loss outside the ball of the training inputs, and in long sequences."""
     return _outside(
         models(study, "shell"), OUTSIDE, "harder", "Outside the training inputs, and long sequences"
     )
 
 
-def _outside(frame: pd.DataFrame, conditions: tuple[str, ...], name: str, title: str) -> Answer | None:
+def _outside(frame: pd.DataFrame, conditions: tuple[str, ...], name: str, title: str) -> Answer:
     """Return how much the loss grows in other conditions, for every variant."""
-    if frame.empty:
-        return None
     own, looks = [], []
     for family, part in frame.groupby("family", sort=False):
         iid = losses(part)
@@ -165,12 +172,11 @@ def _outside(frame: pd.DataFrame, conditions: tuple[str, ...], name: str, title:
             if condition != IID:
                 growth = ratios(rows, iid, ["variant"])
                 own.append(growth.assign(**shared, column=f"{condition} / {IID}"))
-    compared, growth = (pd.concat(found, ignore_index=True) for found in (looks, own))
-    compared = corrected(compared)
+    compared, growth = corrected(looks), pd.concat(own, ignore_index=True)
     inside, outside = (compared[(compared["x"] == IID) == is_iid] for is_iid in (True, False))
     text = f"""\
-Relative to `{ORACLE}` in the same condition ({num_models(frame)}), the loss of the other variants is {tally(inside)} in
-distribution, and {tally(outside)} in the other conditions.
+In distribution, the loss relative to `{ORACLE}` is {tally(inside)}. In the other conditions it is
+{tally(outside)} ({num_models(frame)}).
 
 {wide(pd.concat([growth, compared]), ["family", "variant"])}"""
     drawn = picture(
@@ -181,13 +187,11 @@ distribution, and {tally(outside)} in the other conditions.
     return Answer(text, compared, drawn)
 
 
-def noise(study: modtf.Study) -> Answer | None:
+def noise(study: modtf.Study) -> Answer:
     """Return the loss above the least that noise allows, and the loss on labels without noise."""
     frame = models(study, "noise")
-    if frame.empty:
-        return None
     looks, shown = [], []
-    least = frame.loc[frame["measure"] == "irreducible_loss", "value"].iloc[0]
+    least = float(frame.loc[frame["measure"] == "irreducible_loss", "value"].mean())
     for family, part in frame.groupby("family", sort=False):
         found = {
             "loss": losses(part),
@@ -196,10 +200,12 @@ def noise(study: modtf.Study) -> Answer | None:
         }
         shown += [means(rows).assign(family=family, x=name, column=name) for name, rows in found.items()]
         looks.append(against(found["clean labels"]).assign(family=family, column=f"clean / {ORACLE}"))
-    compared, table = corrected(pd.concat(looks, ignore_index=True)), pd.concat(shown, ignore_index=True)
+    compared, table = corrected(looks), pd.concat(shown, ignore_index=True)
     text = f"""\
-With noise of standard deviation {frame["noise"].iloc[0]:g} no model can have a loss below {least:.3f}. Relative to `{ORACLE}`,
-the loss on labels without noise is {_listed(compared)} times as large ({num_models(frame)}).
+Noise of standard deviation {frame["noise"].iloc[0]:g} allows no loss below {least:.3f}. The loss on labels without noise as a multiple of that
+of `{ORACLE}` ({num_models(frame)}):
+
+{_listed(compared)}
 
 {wide(pd.concat([table, compared]), ["family", "variant"])}"""
     drawn = picture(
@@ -209,14 +215,12 @@ the loss on labels without noise is {_listed(compared)} times as large ({num_mod
     return Answer(text, compared, drawn)
 
 
-def rules(study: modtf.Study) -> Answer | None:
+def rules(study: modtf.Study) -> Answer:
     """Return the order of variants and their ratios to the oracle for other rules, and for rules not told."""
     frame = models(study)
     most = frame["num_train"] == frame.groupby("family")["num_train"].transform("max")
     arms = frame["form"].mask(frame["hidden"].notna(), UNTOLD).mask(most, TOLD)
     frame = frame.assign(rules=arms)[arms.notna()]
-    if frame.empty:
-        return None
     looks, other, orders = [], [], {}
     for (family, arm), part in frame.groupby(["family", "rules"]):
         shared = {"family": family, "rules": arm}
@@ -227,13 +231,13 @@ def rules(study: modtf.Study) -> Answer | None:
         bits = means(part[part["measure"] == "input_bits"], ["rules"])
         other += [{**shared, "column": "least loss first", "text": ", ".join(orders[family, arm])},
                   {**shared, "column": "bits", "text": bits["text"].to_list()[0] if len(bits) else ""}]  # fmt: skip
-    compared = corrected(pd.concat(looks, ignore_index=True))
+    compared = corrected(looks)
     compared["column"] = compared["variant"] + f" / {ORACLE}, " + compared["where"]
     alike = [order == [name for name in orders[family, TOLD] if name in order]
              for (family, arm), order in orders.items() if arm != TOLD and (family, TOLD) in orders]  # fmt: skip
     text = f"""\
-The order of the variants under linear rules holds in {sum(alike)} of {len(alike)} other cases. Relative to `{ORACLE}`, the loss of the
-other variants is {tally(compared)} ({num_models(frame)}; "{TOLD}" are the largest finite sets above).
+The order of the variants under linear rules holds in {sum(alike)} of {len(alike)} other cases. The loss relative to `{ORACLE}` is
+{tally(compared)} ({num_models(frame)}). The rows "{TOLD}" are the largest finite sets above.
 
 {wide(pd.concat([pd.DataFrame(other), compared]), ["family", "rules"])}"""
     drawn = picture(

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 import modtf
+from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.intervals import LEVEL, holm, intervals
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import log_ratios, two_sided
@@ -27,7 +28,7 @@ def models(study: modtf.Study, option: str = "") -> pd.DataFrame:
         study: the models.
         option: keep the tasks that set this option; by default all.
     """
-    frame = study.results
+    frame = study.results.sort_values("variant", kind="stable")
     texts = frame["task_options"].astype(str)
     options = pd.DataFrame({text: parse_options(text) for text in texts.unique()}, index=OPTIONS).T
     options = options.astype({name: float for name in OPTIONS if name != "form"})
@@ -98,8 +99,15 @@ def with_words(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(text=[words(row) for _, row in table.iterrows()])
 
 
-def corrected(looks: pd.DataFrame) -> pd.DataFrame:
-    """Return comparisons with `p_corrected` (Holm, over all of them); in `text`, " *" marks at most 0.05."""
+def corrected(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return all comparisons with `p_corrected` (Holm, over all of them); in `text`, " *" marks at most 0.05.
+
+    Raises:
+        NothingToDraw: if there are no comparisons.
+    """
+    if not sum(map(len, found)):
+        raise NothingToDraw("no two variants of this question were run")
+    looks = pd.concat(found, ignore_index=True)
     p_values = holm(looks["p"].tolist())
     stars = [" *" * (p <= SURE) for p in p_values]
     return looks.assign(p_corrected=p_values, text=looks["text"] + stars)
