@@ -77,7 +77,7 @@ class Loop:
             runpy.run_path(sys.argv[0], run_name="__main__")
             status = 0
         except SystemExit as stopped:
-            status = stopped.code
+            status = stopped.code or 0
         except KeyboardInterrupt:  # before the command is there to say so
             status = KINDS[signal.SIGINT]
         except Exception:
