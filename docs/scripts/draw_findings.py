@@ -11,8 +11,11 @@ from typing import NamedTuple
 
 import pandas as pd
 from draw_cross import RULES, WRONG, cross
+from draw_open_questions import read as read_open_questions
 from draw_prices import ranks
 from draw_prices import read as read_factors
+from learning_curves import examples_saved
+from open_questions_tables import against, losses, models, num_models
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
@@ -22,17 +25,21 @@ from modtf.experiments.modarch.given import times, with_doses
 
 DOCS = Path(__file__).parents[1]
 NUM_RULES = 8
+FEW_EXAMPLES = 1_000
 LEARNED = ("modular", "modular_op")
 MLP, RNN = kind_label("mlp", "regression"), kind_label("rnn", "regression")
 
 
 class Studies(NamedTuple):
-    """The studies that the findings come from: variants, fixed routing, routers, fixed routing under cosine."""
+    """The studies that the findings come from: variants, fixed routing, routers, fixed routing under cosine,
+    open questions.
+    """
 
     first: modtf.Study
     misrouting: modtf.Study
     factors: modtf.Study
     cosine: modtf.Study
+    open_questions: modtf.Study
 
 
 def read() -> Studies:
@@ -41,7 +48,7 @@ def read() -> Studies:
         modtf.Study.read(DOCS / "study" / f"{name}.zip")
         for name in ("first", "misrouting", "misrouting_cosine")
     )
-    return Studies(first, misrouting, read_factors(), cosine)
+    return Studies(first, misrouting, read_factors(), cosine, read_open_questions())
 
 
 def knowing_the_rule(studies: Studies) -> str:
@@ -163,6 +170,24 @@ Intervals are over routers and tasks. Random routing is perfectly balanced and c
 """
 
 
+def knowing_the_rule_saves_data(studies: Studies) -> str:
+    """Return how many examples learned routing needs for the loss that the oracle reaches with few."""
+    rows = models(studies.open_questions.at("best"), "num_train")
+    found = losses(rows[rows["arch"] == "mlp"])
+    need = examples_saved(found).set_index(["variant", "num_train"])["text"]
+    few = found[found["num_train"] == FEW_EXAMPLES]
+    ratio = against(few, "modular").set_index("variant")["text"]["gt_modular"]
+    return f"""\
+## 7. Knowing the rule saves data
+
+With {FEW_EXAMPLES:,} training examples, MLPs that are told the rule have {_ci(ratio, " times the loss of networks that learn their routing")}. For that
+loss, networks that learn their routing need {need["modular", FEW_EXAMPLES]} times as many examples, and monolithic ones {need["monolithic", FEW_EXAMPLES]} times
+as many. Setting: {NUM_RULES} rules, regression, in distribution, {num_models(found)}, cosine schedule.
+
+*Caveat*: one width, the same number of steps for all sizes, checkpoint with the best validation loss. Evidence: [open questions](open_questions.md).
+"""
+
+
 FINDINGS: tuple[Callable[[Studies], str], ...] = (
     knowing_the_rule,
     networks_seldom_find_the_rules,
@@ -170,6 +195,7 @@ FINDINGS: tuple[Callable[[Studies], str], ...] = (
     training_against_asking,
     alignment_and_price,
     balance_is_not_specialisation,
+    knowing_the_rule_saves_data,
 )
 
 
