@@ -12,8 +12,8 @@ from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.table import tables_of
 from modtf.analysis.trained import TrainedModels
 from modtf.results import find_cells, load_results
-from modtf.results.load import Progress
 from modtf.results.schema import CELL, SCORE
+from modtf.results.tables import Progress
 from modtf.words import plural
 
 if TYPE_CHECKING:

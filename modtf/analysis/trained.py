@@ -26,8 +26,8 @@ from modtf.analysis.rows import performance_rows
 from modtf.analysis.tracking import judge_measures, learned_measures
 from modtf.checks import check_choice, check_names, check_number
 from modtf.results import Activations, CellFolder, load_activations, load_history, with_categories
-from modtf.results.load import Progress
 from modtf.results.schema import CELL, CHECKPOINTS, COLUMNS, KIND, MEMBER, SCORE
+from modtf.results.tables import Progress
 
 Part = TypeVar("Part", bound="TrainedModels")
 

@@ -24,8 +24,7 @@ from modtf.results.schema import (
     VARIANTS,
     with_place,
 )
-from modtf.results.tables import Progress as Progress
-from modtf.results.tables import read_matrices, read_tables
+from modtf.results.tables import Progress, read_matrices, read_tables
 
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
 JOINED = {"protocol": "str", "folder": "str"}  # columns that loading adds
