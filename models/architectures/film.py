@@ -31,7 +31,7 @@ class FiLMNetwork(QuestionNetwork):
         word, state = max(1, int(WORD * e)), STATE * e
         self.words = make.embedding("words", self.num_rules, word)
         names = ("kernel", "recurrent", "bias")
-        drawn = {f"{n}_initializer": make.uniform(f"gru_{n}", state) for n in names}
+        drawn = {f"{n}_initializer": make.uniform(f"gru_{n}", state**-0.5) for n in names}
         self.gru = layers.GRU(
             state, **drawn, unroll=True, seed=make.seed_of("gru"), name="gru", dtype=make.dtype
         )

@@ -1,6 +1,6 @@
 """MAC (Hudson and Manning, 2018): cells that attend to the words, then read the image into a memory."""
 
-from keras import initializers, layers, ops
+from keras import layers, ops
 
 from modtf.checks import check_integer
 from modtf.models.architectures import register_architecture
@@ -43,8 +43,7 @@ class MACNetwork(QuestionNetwork):
         self.write = make.dense("write", 2 * d, d, times=count)
         self.of_question = make.dense("of_question", d, d)
         self.classifier = make.classifier(2 * d, HIDDEN * e, bn=False)
-        normal = initializers.RandomNormal(0.0, 1.0, make.seed_of("memory"))
-        self.memory = self.add_weight(shape=[1, d], initializer=normal, name="memory")
+        self.memory = self.add_weight(shape=[1, d], initializer=make.normal("memory"), name="memory")
 
     def forward(self, inputs, rule):
         how = {"training": self.training_now}

@@ -1,6 +1,7 @@
 """The parts that FiLM, MAC and Vector-NMN share: layers with seeds, the image encoder, the checks."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ from modtf.task import random_key
 #: the scale and mode of Keras's `VarianceScaling` with uniform numbers
 KAIMING, XAVIER, PYTORCH = (2.0, "fan_in"), (1.0, "fan_avg"), (1 / 3, "fan_in")
 CONVOLUTIONS, HALVED = 6, (1, 3)  # of the image encoder: the layers, and those that 2 x 2 pooling follows
+Initial = Callable[..., Any]  # an initialiser: (shape, dtype) -> numbers
 WORDS = [0, 2, 1]  # the calls X, Y, relation in the order of the words
 
 
@@ -66,16 +68,18 @@ class Layers:
     def seed_of(self, name: str) -> int:
         return random_key(self.task, self.seed, "weights", name) % (1 << 31)
 
-    def scaled(self, name: str) -> initializers.Initializer:
+    def scaled(self, name: str) -> Initial:
         scale, mode = self.kernels
-        return initializers.VarianceScaling(scale, mode, "uniform", self.seed_of(name))
+        return _drawn(initializers.VarianceScaling(scale, mode, "uniform", self.seed_of(name)))
 
-    def uniform(self, name: str, fan_in: int) -> initializers.Initializer:
-        bound = 1 / math.sqrt(fan_in)
-        return initializers.RandomUniform(-bound, bound, self.seed_of(name))
+    def uniform(self, name: str, bound: float) -> Initial:
+        return _drawn(initializers.RandomUniform(-bound, bound, self.seed_of(name)))
+
+    def normal(self, name: str) -> Initial:
+        return _drawn(initializers.RandomNormal(0.0, 1.0, self.seed_of(name)))
 
     def _initial(self, name: str, fan_in: int) -> dict[str, Any]:
-        bias = "zeros" if self.zero_biases else self.uniform(f"{name}_bias", fan_in)
+        bias = "zeros" if self.zero_biases else self.uniform(f"{name}_bias", 1 / math.sqrt(fan_in))
         return {"name": name, "kernel_initializer": self.scaled(f"{name}_kernel"), "bias_initializer": bias}
 
     def dense(self, name: str, inputs: int, units: int, *, times: int = 1, **how: Any) -> layers.Layer:
@@ -96,9 +100,7 @@ class Layers:
 
     def embedding(self, name: str, words: int, width: int, bound: float | None = None) -> layers.Layer:
         """Return an embedding with standard normal numbers, or uniform ones up to a bound."""
-        seed = self.seed_of(name)
-        start = initializers.RandomUniform(-bound, bound, seed) if bound else None
-        start = start or initializers.RandomNormal(0.0, 1.0, seed)
+        start = self.normal(name) if bound is None else self.uniform(name, bound)
         return layers.Embedding(words, width, start, name=name, dtype=self.dtype)
 
     def stem(self, name: str, channels: int, width: int, last: int) -> keras.Sequential:
@@ -121,6 +123,11 @@ class Layers:
         norms = [self.norm("classifier_norm")] if bn else []
         last = self.dense("classifier_last", hidden, self.answers, dtype=self.last_dtype)
         return keras.Sequential([first, *norms, layers.ReLU(dtype=self.dtype), last], name="classifier")
+
+
+def _drawn(initializer: initializers.Initializer) -> Initial:
+    """Return an initialiser that draws in float32, so that models of all dtypes start alike."""
+    return lambda shape, dtype=None: ops.cast(initializer(shape, "float32"), dtype)
 
 
 def with_coordinates(x: Any) -> Any:

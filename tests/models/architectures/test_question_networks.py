@@ -222,6 +222,9 @@ def test_weights_follow_from_the_seed_and_statistics_from_training(name, feature
     assert all((a != c).all() for a, c in drawn)
     sizes = [a.shape for a, _ in drawn]
     assert len({a.tobytes() for a, _ in drawn}) == len(sizes), "no two weights start from the same numbers"
+    for dtype, tolerance in (("float64", 1e-5), ("mixed_bfloat16", 0.1)):
+        outputs = [np.array(model(features)["target"]) for model in (one, built(name, dtype=dtype))]
+        np.testing.assert_allclose(*outputs, rtol=0, atol=tolerance * np.abs(outputs[0]).max())
     for training in (False, True):
         before = [np.array(v) for v in one.non_trainable_variables if "moving" in v.path]
         one(features, training=training)
