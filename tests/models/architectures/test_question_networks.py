@@ -216,15 +216,16 @@ def test_a_network_is_what_its_equations_say(name, equations, options, features,
 @pytest.mark.parametrize("name", REGISTERED)
 def test_weights_follow_from_the_seed_and_statistics_from_training(name, features):
     one, same, other = (built(name, seed=seed) for seed in (0, 0, 1))
-    first, second, third = ([np.array(w) for w in model.trainable_variables] for model in (one, same, other))
-    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
-    drawn = [(a, c) for a, c in zip(first, third, strict=True) if np.ptp(a)]
+    weights, second, third = (
+        [np.array(w) for w in model.trainable_variables] for model in (one, same, other)
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(weights, second, strict=True))
+    drawn = [(a, c) for a, c in zip(weights, third, strict=True) if np.ptp(a)]
     assert all((a != c).all() for a, c in drawn)
-    sizes = [a.shape for a, _ in drawn]
-    assert len({a.tobytes() for a, _ in drawn}) == len(sizes), "no two weights start from the same numbers"
+    assert len({a.tobytes() for a, _ in drawn}) == len(drawn), "no two weights start from the same numbers"
     for dtype, tolerance in (("float64", 1e-5), ("mixed_bfloat16", 0.1)):
-        outputs = [np.array(model(features)["target"]) for model in (one, built(name, dtype=dtype))]
-        np.testing.assert_allclose(*outputs, rtol=0, atol=tolerance * np.abs(outputs[0]).max())
+        first, other = (np.array(model(features)["target"]) for model in (same, built(name, dtype=dtype)))
+        np.testing.assert_allclose(first, other, rtol=0, atol=tolerance * np.abs(first).max())
     for training in (False, True):
         before = [np.array(v) for v in one.non_trainable_variables if "moving" in v.path]
         one(features, training=training)
