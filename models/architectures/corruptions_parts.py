@@ -8,13 +8,32 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-from keras import initializers, layers
+from keras import initializers, layers, ops
 
 SIZES = 4  # widths of the small network's convolutions, as multiples of the first
 DROPOUT = (0.1, 0.3, 0.5, 0.5)
 COLOURS = 3  # channels of an image
 
 Draw = Callable[[str], int]  # maps the name of a weight to its seed
+
+
+class Conv2D(layers.Conv2D):
+    """A convolution with (kernel - 1) / 2 zeros on every side, for a stride of 1 or 2.
+
+    Padding inside the convolution is faster than a layer of zeros before it: backpropagation skips the zeros.
+    But for an even size and a stride of 2, Keras's "same" has one zero more behind the image than before it,
+    and has to have one more before it. Image, kernel and result are mirrored then. The class has the name of
+    Keras's, under which its weights are saved.
+    """
+
+    def convolution_op(self, inputs, kernel):
+        """Return the convolution without bias."""
+        sides = zip((1, 2), self.strides, self.kernel_size, strict=True)
+        mirrored = [n for n, stride, size in sides if stride > 1 < size and inputs.shape[n] % stride == 0]
+        if not mirrored:
+            return super().convolution_op(inputs, kernel)
+        taps = ops.flip(ops.convert_to_tensor(kernel), [n - 1 for n in mirrored])
+        return ops.flip(super().convolution_op(ops.flip(inputs, mirrored), taps), mirrored)
 
 
 class Parts:
@@ -32,17 +51,20 @@ class Parts:
         return f"{self.name}_{self.count}"
 
     def dense(self, fan_in: int, units: int) -> layers.Layer:
-        return layers.Dense(units, name=self._named(), **self._uniform(fan_in))
+        return layers.Dense(units, **self._uniform_named(fan_in))
 
     def conv(self, fan_in: int, filters: int, kernel: int, stride: int = 1, padding: int = 0) -> layers.Layer:
-        """Return a convolution with zero padding on every side. With a stride, Keras's "same" pads
-        differently. Without a stride "same" gives the same result and is faster."""
-        name, scale, same = self._named(), kernel * kernel, stride == 1 and kernel == 2 * padding + 1
-        how: dict[str, Any] = {"name": name, "padding": "same" if same else "valid"}
-        conv = layers.Conv2D(filters, kernel, stride, **how, **self._uniform(fan_in * scale))
-        return keras.Sequential(
-            [*([] if same else [layers.ZeroPadding2D(padding)]), conv], name=f"padded_{name}"
-        )
+        """Return a convolution with `padding` zeros on every side."""
+        return self._padded(filters, kernel, stride, padding, self._uniform_named(fan_in * kernel * kernel))
+
+    def _padded(
+        self, filters: int, kernel: int, stride: int, padding: int, how: dict[str, Any]
+    ) -> keras.Sequential:
+        if kernel == 2 * padding + 1 and stride <= 2:
+            stack = [Conv2D(filters, kernel, stride, padding="same", **how)]
+        else:
+            stack = [layers.ZeroPadding2D(padding), layers.Conv2D(filters, kernel, stride, **how)]
+        return keras.Sequential(stack, name=f"padded_{how['name']}")
 
     def transposed(self, filters: int, kernel: int, stride: int, padding: int, more: int) -> layers.Layer:
         """Return a transposed convolution, with PyTorch's `padding` and `output_padding=more`."""
@@ -58,11 +80,16 @@ class Parts:
         """Return a convolution without bias, with normal weights by its fan-out (He et al., 2015)."""
         name = self._named()
         normal = initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal", self.draw(name))
-        conv = layers.Conv2D(filters, kernel, stride, use_bias=False, kernel_initializer=normal, name=name)
-        return keras.Sequential([layers.ZeroPadding2D(padding), conv], name=f"padded_{name}")
+        how = {"name": name, "use_bias": False, "kernel_initializer": normal}
+        return self._padded(filters, kernel, stride, padding, how)
 
     def norm(self) -> layers.Layer:
         return layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=self._named())
+
+    def _uniform_named(self, fan_in: int) -> dict[str, Any]:
+        """Return the next name, and its initialisers."""
+        name = self._named()
+        return {"name": name, **self._uniform(fan_in)}
 
     def _uniform(self, fan_in: int) -> dict[str, Any]:
         """Return initialisers U(+-1/sqrt(fan_in)), for biases, too."""

@@ -5,7 +5,7 @@ A model without a members axis trains its members one after the other, each like
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from modtf.engines.work import Report
 
 MEMBERS = "members"  # in a cell's folder, holds a folder for every member
+_tried: set[Hashable] = set()  # models of this process that passed the checks of `make_member`
 
 
 def run_cell(
@@ -181,15 +182,31 @@ def _scope(strategy: Any) -> contextlib.AbstractContextManager:
 def make_member(cell: Cell, population: Population) -> keras.Model:
     """Return the model of one member, tried on a few examples under every condition.
 
-    Raise `ValueError` if it fails, lacks a required output, or cannot be saved.
+    Raise `ValueError` if it fails, lacks a required output, or cannot be saved. Members of an architecture
+    differ in values only, so one is tried for all.
     """
     model = build_cell(cell, population)
+    key = _tried_as(cell, model)
+    if key in _tried:
+        return model
     try:
         find_outputs(model, population)
         check_conditions(model, population, cell.protocol.evaluation)
     except ValueError as error:
         raise ValueError(f"The model {cell.variant!r}: {error}") from error
+    if key is not None:
+        _tried.add(key)
     return model
+
+
+def _tried_as(cell: Cell, model: keras.Model) -> Hashable:
+    """Return a key that is equal for cells whose models pass the same checks; None for a user's model."""
+    if not isinstance(model, ModularModel):
+        return None
+    config = cell.to_dict()
+    del config["cell"]["members"]
+    routers = tuple(type(router) for router in model.routers.values())  # a name may be registered anew
+    return type(model), routers, type(cell.task.family), json.dumps(config, sort_keys=True)
 
 
 def train_in_turn(cell: Cell, first: keras.Model, folder: Path, **how: Any) -> None:

@@ -21,6 +21,7 @@ from modtf.models.base import ModularModel
 from modtf.models.build import parameters_of_member
 from modtf.models.kernels.by_device import kernels
 from modtf.population import Population
+from modtf.registry import resolve
 from modtf.results.schema import DIVERGED, LOGS, write_activations, write_history, write_results
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.trainer import TrainerContext
@@ -137,7 +138,8 @@ def _shape(cell: Cell, model: keras.Model, data: str) -> Hashable:
     """Return a key that is equal for cells that can share a model; None if this model cannot be shared."""
     if not isinstance(model, ModularModel) or keras.backend.backend() != "tensorflow":
         return None
-    if cell.task.family.variant(cell.variant).trainer != TRAINER:  # another trainer may leave weights frozen
+    trainer = cell.task.family.variant(cell.variant).trainer
+    if trainer != TRAINER and not getattr(resolve(trainer), "reusable", False):  # it may freeze weights
         return None
     if model.distribute_strategy.num_replicas_in_sync > 1:
         return None

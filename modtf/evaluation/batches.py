@@ -27,6 +27,7 @@ from modtf.protocol import PLACES
 
 Needed = Callable[[Any, Any, Any], Any]  # (step, features, target) -> what an accumulator reads
 LARGEST_KEPT = 1 << 24  # bytes of a batch; a waiting iterator holds a few batches
+LARGEST_CACHED = 1 << 27  # bytes of all batches of a source that keeps them
 
 
 def choose_place(name: str, family: Family, why_not: str | None = None) -> str:
@@ -87,6 +88,7 @@ class Source:
             the dataset yields that already.
         program: sources with equal keys share compiled programs; their elements carry the differences.
         count: number of datasets.
+        cached: whether batches stay in memory for the next model, up to `LARGEST_CACHED` bytes.
     """
 
     def __init__(
@@ -95,8 +97,10 @@ class Source:
         make: Callable[[Any], Any] | None = None,
         program: Hashable = None,
         count: int = 1,
+        cached: bool = False,
     ):
         self._shares, self.make, self.program, self.count = shares, make, program, count
+        self._cached = cached
 
     @contextlib.contextmanager
     def share(self, steps: int, number: int = 0, of: int = 1) -> Iterator[Any]:
@@ -113,7 +117,10 @@ class Source:
             quick = tf.data.Options()
             quick.experimental_optimization.apply_default_optimizations = False
             quick.autotune.enabled = False
-            dataset = self._shares(steps, 0, of).repeat()
+            dataset = self._shares(steps, 0, of)
+            if self._cached and self.count * steps * of * _size(dataset) <= LARGEST_CACHED:
+                dataset = dataset.cache()
+            dataset = dataset.repeat()
             if not _is_small(dataset):
                 dataset = self._shares(steps, number, number + 1)
             elif number:  # training was interrupted
@@ -124,9 +131,14 @@ class Source:
             waiting[steps, of] = (number + 1) % of, iterator
 
 
-def _is_small(elements: Any) -> bool:
+def _size(elements: Any) -> int:
+    """Return the bytes of an element."""
     specs = tf.nest.flatten(elements.element_spec)
-    return sum(math.prod(spec.shape) * spec.dtype.size for spec in specs) <= LARGEST_KEPT
+    return sum(math.prod(spec.shape) * spec.dtype.size for spec in specs)
+
+
+def _is_small(elements: Any) -> bool:
+    return _size(elements) <= LARGEST_KEPT
 
 
 def evaluation_batches(population: Population, *which: Any) -> Source:
@@ -167,10 +179,13 @@ def make_batches(
         stream = DeviceStream(population, batch_size, split, **options)
         return _on_device(stream, conditions, draws, needed)
     plan = StreamPlan.of(population, host_ops, batch_size, split, **options)
-    return _on_host(pipeline(plan), conditions, needed)
+    # members that train alone take turns: every variant reads the batches of each of them
+    return _on_host(pipeline(plan), conditions, needed, cached=not population.has_axis)
 
 
-def _on_host(starting_at: Callable[..., Any], conditions: Sequence[Condition], needed: Needed) -> Source:
+def _on_host(
+    starting_at: Callable[..., Any], conditions: Sequence[Condition], needed: Needed, cached: bool
+) -> Source:
     count = len(conditions)
 
     def under(arrays: dict[str, tf.Tensor], begin: Any, end: Any) -> tf.data.Dataset:
@@ -178,7 +193,7 @@ def _on_host(starting_at: Callable[..., Any], conditions: Sequence[Condition], n
         return batches.enumerate(begin).map(lambda step, batch: needed(step, *batch))
 
     if count == 1:
-        return Source(lambda steps, first, last: under({}, first * steps, last * steps))
+        return Source(lambda steps, first, last: under({}, first * steps, last * steps), cached=cached)
     stacked = _stacked(_arrays(conditions))
 
     def share(place: tf.Tensor, steps: int) -> tf.data.Dataset:
@@ -188,7 +203,7 @@ def _on_host(starting_at: Callable[..., Any], conditions: Sequence[Condition], n
     def shares(steps: int, first: int, last: int) -> tf.data.Dataset:
         return tf.data.Dataset.range(first * count, last * count).flat_map(lambda place: share(place, steps))
 
-    return Source(shares, count=count)
+    return Source(shares, count=count, cached=cached)
 
 
 def _on_device(

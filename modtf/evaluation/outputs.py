@@ -4,7 +4,8 @@ Activation is optional.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -20,6 +21,8 @@ from modtf.protocol import Evaluation
 from modtf.task import Task
 
 EXAMPLES = 2
+KEPT = 8  # batches of examples, which serve several models: TensorFlow prepares each pipeline anew
+_kept_examples: OrderedDict[Hashable, tuple[Any, Any]] = OrderedDict()
 TOLERANCE = 1e-3  # of the sum of an activation, for models in half precision
 LONGEST = 300  # characters of an error from a user's model
 
@@ -85,7 +88,7 @@ def failures_explained(model: keras.Model, population: Population, evaluation: E
 
 def _check_outputs(model: keras.Model, population: Population, **condition: Any) -> dict[str, int]:
     """Return output -> its last axis, under a condition; raise `ValueError` on invalid outputs."""
-    features, target = next(iter(stream(population, EXAMPLES, "validation", **condition)))
+    features, target = _examples(population, condition)
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in features.items())
     try:
         outputs = model(features)
@@ -105,6 +108,16 @@ def _check_outputs(model: keras.Model, population: Population, **condition: Any)
         if place.output in outputs:
             _check_activation(outputs[place.output], tuple(features["rule"].shape), place, population.task)
     return {name: int(value.shape[-1]) for name, value in outputs.items() if len(getattr(value, "shape", ()))}
+
+
+def _examples(population: Population, condition: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return a few examples under a condition: those of the first population of that shape and condition."""
+    key = population.family, population.shape, repr(sorted(condition.items()))
+    if key not in _kept_examples:
+        while len(_kept_examples) >= KEPT:
+            _kept_examples.popitem(last=False)
+        _kept_examples[key] = next(iter(stream(population, EXAMPLES, "validation", **condition)))
+    return _kept_examples[key]
 
 
 def _check_target(output: Any, inputs: tuple[int, ...], target: tuple[int, ...], task: Task) -> None:

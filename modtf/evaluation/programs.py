@@ -4,7 +4,7 @@
 |---|---|---|
 | training functions of a model | the same settings | with the model, or when it is compiled otherwise |
 | a trained model and its evaluator | the next cell of the same shape | if `KEPT` others were used since |
-| pipelines of a population | its other variants and widths | when another population is evaluated |
+| pipelines of a population | its other variants, widths | when another is used; `TURNS` lone members stay |
 | iterators of a pipeline | the next evaluation | with the pipeline, and before Python ends |
 
 A model with more than `LARGEST` weights, or whose training was interrupted, is not kept. The compiled
@@ -29,6 +29,7 @@ from modtf.population import Population
 from modtf.xla.switches import no_retracing_advice, xla_alone
 
 KEPT = 8  # models: twice the variants of a comparison
+TURNS = 4  # members that train alone
 LARGEST = 1 << 22  # weights; tracing costs little compared with the training of a larger model
 
 #: key of a shape -> a trained model, and what measures it
@@ -89,12 +90,22 @@ def lend(
             _models.popitem(last=False)
 
 
-@lru_cache(1)
 def pipelines_of(population: Population) -> dict[Any, Any]:
-    """Return the pipelines of a population by what they read. Those of the previous population are released.
+    """Return the pipelines of a population by what they read, for training and evaluation.
 
-    Their iterators hold 28 threads and 22 MB of memory per cell.
+    Those of the previous population are released, since their iterators hold 28 threads and 22 MB of memory
+    per cell. Members that train alone take turns in every variant, so the last `TURNS` of them stay.
     """
+    return _of_many(population) if population.has_axis else _of_one(population)
+
+
+@lru_cache(1)
+def _of_many(population: Population) -> dict[Any, Any]:
+    return {}
+
+
+@lru_cache(TURNS)
+def _of_one(population: Population) -> dict[Any, Any]:
     return {}
 
 

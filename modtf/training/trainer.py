@@ -192,11 +192,15 @@ def trainer_of(cell: Cell) -> tuple[Callable[..., Any], dict[str, Any]]:
     return trainer, options
 
 
-def checked_by(check: Callable[..., None]) -> Callable[[Any], Any]:
-    """Return a decorator that gives a trainer a function to check its options before any work."""
+def checked_by(check: Callable[..., None], reusable: bool = False) -> Callable[[Any], Any]:
+    """Return a decorator that gives a trainer a function to check its options before any work.
+
+    `reusable` promises that the trainer changes values of weights only, so that its model, with all that is
+    compiled for it, can serve the next member.
+    """
 
     def add(trainer: Any) -> Any:
-        trainer.check = check
+        trainer.check, trainer.reusable = check, reusable
         return trainer
 
     return add

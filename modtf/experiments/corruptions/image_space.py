@@ -85,11 +85,9 @@ def image_space(
     """
     network, epochs = context.model, epochs_of_images(context)
     phase = partial(AutoEncoderPhase, losses=lambda: [Reconstruction()])
-    stages = ModuleStages(context, Views(context, (1, 0), noise, "all"), phase)
+    stages = ModuleStages(context, Views(context, (1, 0), noise, "all"), phase, "autoencoders")
     training = replace(context.training, learning_rate=autoencoder_rate)
-    network.trainable = False
     made = {name: stages.train(rule, 0, epochs, training) for rule, name in enumerate(CORRUPTIONS, 1)}
-    network.trainable = True
     joint = classifier == CLASSIFIERS[1]
     views = Views(context, ALL if joint else ALL[:1], noise, "all")
     losses = {"target": SettingLoss("categorical")}

@@ -1,6 +1,6 @@
 """Modules in a frozen network. The compiled program of a site serves the modules of all corruptions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -113,6 +113,27 @@ def copy_weights(source: Any, target: Any) -> None:
         variable.assign(original)
 
 
+#: the last frozen network, and its phases by their sites
+_kept: dict[Hashable, tuple[Any, dict[Sequence[int], tuple[ModulePhase, Judge]]]] = {}
+
+
+def _frozen(network: Any, key: Hashable) -> tuple[Any, dict[Sequence[int], tuple[ModulePhase, Judge]]]:
+    """Return a frozen network with the weights of `network`, and its phases so far.
+
+    Members of a cell use the same one, since compiling its phases costs more than a short training.
+    """
+    config = {name: value for name, value in network.get_config().items() if name != "population"}
+    key = type(network), network.population.shape, repr(sorted(config.items())), key
+    if key not in _kept:
+        _kept.clear()
+        copy = type(network)(**network.get_config())
+        copy.trainable = False
+        _kept[key] = copy, {}
+    copy, phases = _kept[key]
+    copy.become(network)
+    return copy, phases
+
+
 class ModuleStages:
     """The stages that train modules, including the searches for their sites.
 
@@ -120,11 +141,14 @@ class ModuleStages:
         context: of the frozen network.
         views: pairs of views; other corruptions reuse their pipelines.
         phase: makes the model of modules at some sites, from the network and the sites.
+        key: equal for phases that can replace each other in a network of the same shape.
     """
 
-    def __init__(self, context: TrainerContext, views: Views, phase: Callable[..., "ModulePhase"]):
+    def __init__(
+        self, context: TrainerContext, views: Views, phase: Callable[..., "ModulePhase"], key: Hashable
+    ):
         self.context, self.network, self.views, self.phase = context, context.model, views, phase
-        self._phases: dict[Sequence[int], tuple[ModulePhase, Judge]] = {}
+        self._frozen, self._phases = _frozen(context.model, key)
         self._validation: dict[int, Batches] = {}
 
     def search(self, rule: int, epochs: float, by_least_loss: bool) -> np.ndarray:
@@ -155,7 +179,7 @@ class ModuleStages:
             self._validation = {rule: self.views.of(rule, 0).validation()}
         batches = self._validation[rule]
         if sites not in self._phases:
-            phase = self.phase(self.network, sites)
+            phase = self.phase(self._frozen, sites)
             phase(batches[0][0])  # creates the weights of its modules
             self._phases[sites] = phase, Judge(phase, phase.groups, batches)
         phase, judge = self._phases[sites]

@@ -1,7 +1,7 @@
 """The batches and the validation of every training stage."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -12,6 +12,7 @@ from keras import ops
 from modtf.datasets import host_ops
 from modtf.datasets.plan import StreamPlan
 from modtf.datasets.streaming import pipeline
+from modtf.evaluation.programs import pipelines_of
 from modtf.families.base_images import DATASETS
 from modtf.families.orders import RULES
 from modtf.training.trainer import TrainerContext
@@ -22,21 +23,21 @@ Batches = Sequence[tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class Views:
-    """Batches of images, each in some views. The same number of views with other rules shares a pipeline.
+    """Batches of images, each in some views.
+
+    Views of as many other rules share a pipeline, and so do the variants of a population.
 
     Args:
         context: the trained model and its task.
         rules: of the views; None for a single view with a random rule for every image.
         noise: "fresh" draws impulse noise anew in every epoch.
         moved: how colour images are cropped and mirrored.
-        pipelines: by split; created when first read.
     """
 
     context: TrainerContext
     rules: Sequence[int] | None
     noise: str
     moved: str
-    pipelines: dict[str, Callable[..., tf.data.Dataset]] = field(default_factory=dict)
 
     def of(self, *rules: int) -> "Views":
         """Return the views of as many other rules."""
@@ -72,17 +73,22 @@ class Views:
         return list(self._stream("validation", 0).take(max(1, most // self.batch_size)))
 
     def _stream(self, split: str, step: int) -> tf.data.Dataset:
-        if split not in self.pipelines:
-            coloured = DATASETS[self.context.task.dataset].coloured
-            moved = self.moved if coloured and (split == "train" or self.moved == "all") else "no"
-            plan = StreamPlan.of(
-                self.context.population, host_ops, self.batch_size, split,
-                seq_len=len(self.rules) if self.rules else None,
-                options={"fresh": self.noise == "fresh" and split == "train", "moved": moved},
-            )  # fmt: skip
-            self.pipelines[split] = pipeline(plan)
+        coloured, training = DATASETS[self.context.task.dataset].coloured, split == "train"
+        moved = self.moved if coloured and (training or self.moved == "all") else "no"
+        options = {"fresh": self.noise == "fresh" and training, "moved": moved}
+        number = len(self.rules) if self.rules else None
+        known, key = (
+            pipelines_of(self.context.population),
+            (split, self.batch_size, number, *options.values()),
+        )
+        if key not in known:
+            known[key] = pipeline(
+                StreamPlan.of(
+                    self.context.population, host_ops, self.batch_size, split, seq_len=number, options=options
+                )
+            )
         views = {} if self.rules is None else {"views": tf.constant(self.rules, tf.int32)}
-        return self.pipelines[split](step, views)
+        return known[key](step, views)
 
 
 class Judge:

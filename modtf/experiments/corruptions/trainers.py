@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import keras
@@ -104,7 +104,7 @@ def train_stage(
     )
 
 
-@checked_by(check_trainer_options)
+@checked_by(check_trainer_options, reusable=True)
 def erm(context: TrainerContext, noise: str = "stored", longer: float = 1.0) -> None:
     """Train plainly: cross-entropy on images, each under its own random corruption.
 
@@ -113,12 +113,12 @@ def erm(context: TrainerContext, noise: str = "stored", longer: float = 1.0) -> 
         noise: "stored" is drawn once, as in the released data; "fresh" in every epoch.
         longer: multiplies the protocol's number of steps.
     """
-    views, losses = Views(context, None, noise, "each"), {"target": SettingLoss("categorical")}
+    views, losses = Views(context, None, noise, "each"), {"target": _shared_losses(0.0)[0]}
     steps = round(longer * context.training.steps)
     train_stage(context, "erm", context.model, views, losses, max(1, steps))
 
 
-@checked_by(check_trainer_options)
+@checked_by(check_trainer_options, reusable=True)
 def contrastive(
     context: TrainerContext,
     strength: float = 0.1,
@@ -135,15 +135,18 @@ def contrastive(
         noise, longer: see `erm`.
     """
     views = Views(context, ALL, noise, "all")
-    losses = dict(zip(("target", "features"), _losses(strength, denominator), strict=False))
+    losses = dict(zip(("target", "features"), _shared_losses(strength, denominator), strict=False))
     steps = views.steps(epochs_of_images(context) * longer)
     train_stage(context, "contrastive", context.model, views, losses, steps)
 
 
-def _losses(strength: float, denominator: str) -> list[keras.losses.Loss]:
+def _losses(strength: float, denominator: str = DENOMINATORS[0]) -> list[keras.losses.Loss]:
     """Return new losses of the classes and, unless its strength is 0, of the contrast of views."""
     contrast = [ContrastiveLoss(strength, denominator)] if strength > 0 else []
     return [SettingLoss("categorical"), *contrast]
+
+
+_shared_losses = cache(_losses)  # a model that is compiled with the same losses keeps its programs
 
 
 @checked_by(check_trainer_options)
@@ -180,9 +183,8 @@ def modular(
     training, of_class = replace(context.training, learning_rate=id_rate), {"target": losses()[0]}
     steps = clean.steps(epochs)
     train_stage(context, "id", network, clean, of_class, steps, training=training, measured=False)
-    network.trainable = False
-    phase = partial(ModulePhase, losses=losses, pass_through=pass_through)
-    stages = ModuleStages(context, Views(context, (1, 0), noise, "all"), phase)
+    phase, key = partial(ModulePhase, losses=losses, pass_through=pass_through), (strength, denominator)
+    stages = ModuleStages(context, Views(context, (1, 0), noise, "all"), phase, (*key, pass_through))
     best: dict[str, tuple[int, Any]] = {}
     for rule, name in enumerate(CORRUPTIONS, 1):
         site = fixed_sites.get(name)
@@ -193,7 +195,6 @@ def modular(
             site = int(np.argmax(accuracies))
         context.record("site", site, name_of((name,)))
         best[name] = site, stages.train(rule, site, epochs)
-    network.trainable = True
     for name, (site, made) in best.items():
         network.attach(name, site, made)
     context.measure()

@@ -7,7 +7,7 @@ from keras import ops
 
 import modtf
 from modtf.families.orders import CORRUPTIONS, code
-from modtf.models.architectures.corruptions_parts import ResNet18, SmallNetwork
+from modtf.models.architectures.corruptions_parts import Parts, ResNet18, SmallNetwork
 
 
 def count(layer):
@@ -61,17 +61,34 @@ def test_an_autoencoder_keeps_shapes_and_has_the_released_size(kind, side, size)
     assert count(made) == size
 
 
-def test_a_convolution_is_padded_alike_on_all_sides():
-    """Keras's "same" padding differs with a stride; the published padding begins two pixels outside."""
-    network = SmallNetwork(draw, 4, 10)
-    conv = network.parts()[0].layers[0]
-    x = np.random.default_rng(0).standard_normal([1, 28, 28, 3]).astype(np.float32)
+@pytest.mark.parametrize(
+    ("side", "kernel", "stride", "padding"),
+    [
+        (28, 5, 2, 2),
+        (7, 5, 2, 2),
+        (4, 5, 2, 2),
+        (8, 3, 2, 1),
+        (8, 1, 2, 0),
+        (8, 3, 2, 2),
+        (9, 7, 2, 3),
+        (7, 5, 1, 2),
+    ],
+)
+def test_a_convolution_is_padded_alike_on_all_sides(side, kernel, stride, padding):
+    """Keras's "same" padding differs with a stride; the published padding begins outside by `padding`."""
+    conv = Parts(draw, "part").conv(3, 4, kernel, stride, padding)
+    x = np.random.default_rng(0).standard_normal([2, side, side, 3]).astype(np.float32)
     found = ops.convert_to_numpy(conv(x))
-    kernel, bias = (ops.convert_to_numpy(v) for v in conv.trainable_variables)
-    by_hand = (np.pad(x, [(0, 0), (2, 2), (2, 2), (0, 0)])[0, :5, :5, :, None] * kernel).sum((0, 1, 2)) + bias
-    np.testing.assert_allclose(found[0, 0, 0], by_hand, atol=1e-5)
-    assert np.abs(kernel).max() <= 1 / np.sqrt(75)
-    assert np.abs(bias).max() <= 1 / np.sqrt(75)
+    taps, bias = (ops.convert_to_numpy(v) for v in conv.trainable_variables)
+    padded = np.pad(x, [(0, 0), (padding, padding), (padding, padding), (0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (1, 2))[
+        :, ::stride, ::stride
+    ]
+    np.testing.assert_allclose(found, np.einsum("nijcab,abcf->nijf", windows, taps) + bias, atol=1e-5)
+    assert max(np.abs(taps).max(), np.abs(bias).max()) <= 1 / np.sqrt(3 * kernel**2)
+
+
+def test_a_transposed_convolution_has_the_published_padding():
     back = SmallNetwork(draw, 4, 10).module(0, "back").layers[6]  # of 4 channels, 7 x 7 -> 14 x 14
     small = np.zeros([1, 7, 7, 4], np.float32)
     small[0, 0, 0, 0] = 1.0
