@@ -83,6 +83,23 @@ def test_it_begins_again_with_the_same_iterator():
     assert left() is None
 
 
+@pytest.mark.parametrize(("cached", "times"), [(False, 2), (True, 1)])
+def test_cached_batches_are_made_once(cached, times):
+    made = []
+
+    def noted(number):
+        made.append(int(number))
+        return number
+
+    def shares(steps, first, last):
+        numbers = counted(steps, first, last).map(lambda n: tf.numpy_function(noted, [n], tf.int64))
+        return numbers.map(lambda n: tf.ensure_shape(n, []))
+
+    source = Source(shares, cached=cached)
+    assert [read(source, 3)[0] for _ in range(2)] == [[0, 1, 2]] * 2
+    assert made == [0, 1, 2] * times
+
+
 @pytest.mark.parametrize("begin", [0, 1])
 @pytest.mark.parametrize("large", [False, True])
 def test_shares_follow_one_another_and_begin_again(large, begin):

@@ -1,5 +1,6 @@
 """How many steps every stage takes, and that all four methods run, resume and leave results."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from modtf.cell import Cell
 from modtf.datasets import base_images
 from modtf.engines.cell import run_cell
+from modtf.evaluation import programs
+from modtf.experiments.corruptions import modules
 from modtf.experiments.corruptions.phases import ALL, Views
 from modtf.experiments.corruptions.trainers import _given_sites, epochs_of_images
 from modtf.families.orders import CORRUPTIONS
@@ -87,7 +90,9 @@ def toy():
     images = rng.integers(0, 256, [5000, 28, 28, 1]).astype(np.uint8)
     base = base_images.BaseImages(images, np.tile(np.arange(10), 500).astype(np.int32), 5000)
     patch.setattr(base_images, "load", lambda name: base)
+    programs._of_one.cache_clear()  # pipelines of the real images, and then of these
     yield
+    programs._of_one.cache_clear()
     patch.undo()
 
 
@@ -129,6 +134,21 @@ def test_modules_are_searched_for_stage_by_stage_and_resumed(toy, tmp_path, monk
     kept = [frame[~frame["measure"].str.contains("second")] for frame in frames]
     pd.testing.assert_frame_equal(*kept)
     assert (kept[0]["measure"] == "accuracy_site1").any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("variant", "trainer"), [("erm", {}), ("modular", {"search": 0.5})])
+def test_a_member_that_takes_over_compiled_models_ends_as_alone(variant, trainer, toy, tmp_path, monkeypatch):
+    monkeypatch.setattr("modtf.models.architectures.corruptions_parts.SmallNetwork.num_sites", 2)
+    alone = replace(cell_of(variant, **trainer), members=((1, 0),))
+    after = replace(alone, members=((0, 0), (1, 0)))
+    folders = []
+    for out, cell in (("after", after), ("alone", alone)):
+        folders.append(run_cell(cell, tmp_path / out, verbose=False) / "members" / "task1_seed0")
+        modules._kept.clear()
+        programs._models.clear()
+    frames = [pd.read_csv(folder / "results.csv") for folder in folders]
+    pd.testing.assert_frame_equal(*(frame[~frame["measure"].str.contains("second")] for frame in frames))
 
 
 def stopped_at(stage):
