@@ -72,9 +72,9 @@ class Plain:
         return sum(shifted) + sum(bias)
 
     def stem(self, x, stem):
-        for number in range(6):
-            x = np.maximum(norm(self.conv(x, stem.layers[part_of(stem, f"conv{number}")]),
-                                stem.layers[part_of(stem, f"norm{number}")]), 0)  # fmt: skip
+        parts = [layer for layer in stem.layers if layer.weights]
+        for number, (conv, bn) in enumerate(zip(parts[::2], parts[1::2], strict=True)):
+            x = np.maximum(norm(self.conv(x, conv), bn), 0)
             if number in (1, 3):
                 x = x.reshape(len(x), x.shape[1] // 2, 2, x.shape[2] // 2, 2, -1).max(axis=(2, 4))
         return x
@@ -89,10 +89,6 @@ class Plain:
         kernel, recurrent = np.float64(cell.kernel), np.float64(cell.recurrent_kernel)
         self.macs += kernel.size + recurrent.size
         return x @ kernel + bias[0], state @ recurrent + bias[-1]
-
-
-def part_of(stem, name):
-    return next(n for n, layer in enumerate(stem.layers) if layer.name.endswith(name))
 
 
 def norm(x, layer):
