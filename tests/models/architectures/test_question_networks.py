@@ -63,11 +63,8 @@ class Plain:
         kernel, *bias = numbers(layer)
         around, (rows, columns) = len(kernel) // 2, x.shape[1:3]
         x = np.pad(x, [(0, 0), (around, around), (around, around), (0, 0)])
-        shifted = [
-            x[:, i : i + rows, j : j + columns] @ kernel[i, j]
-            for i in range(len(kernel))
-            for j in range(len(kernel))
-        ]
+        steps = range(len(kernel))
+        shifted = [x[:, i : i + rows, j : j + columns] @ kernel[i, j] for i in steps for j in steps]
         self.macs += kernel.size * rows * columns * (len(x) // IMAGES)
         return sum(shifted) + sum(bias)
 
@@ -102,8 +99,7 @@ def sigmoid(x):
 
 
 def softmax(x):
-    e = np.exp(x - x.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
+    return np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
 
 
 def place(x):
