@@ -7,6 +7,8 @@ from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router, RouterSetup, whole_batch
 
+LEFT_OUT = -1e30  # logarithm of a share that is 0
+
 
 @register_router("expert_choice")
 class ExpertChoice(Router):
@@ -33,15 +35,13 @@ class ExpertChoice(Router):
         self.capacity = check_number("capacity", capacity, 1e-3, self.num_modules)
 
     def call(self, rule=None, rule_features=None, scores=None, extra=None):
-        shares = softmax(scores)
-        of_batch = whole_batch(ops.stop_gradient(shares))
+        logs = ops.log_softmax(scores, axis=1)  # a share may round to 0, its logarithm does not
+        of_batch = whole_batch(ops.stop_gradient(logs))
         num_tokens = ops.shape(of_batch)[2]
         taken = ops.cast(ops.cast(num_tokens, "float32") * (self.capacity / self.num_modules), "int32")
         taken = ops.clip(taken, 1, num_tokens)
         order = ops.sort(of_batch, axis=2)
         least = ops.take(order, ops.reshape(num_tokens - taken, [1]), axis=2)
-        chosen = ops.cast(shares >= least, shares.dtype)
-        some = ops.cast(shares > 0, shares.dtype)  # saturated: a module takes tokens whose share is 0
-        nobody = ops.cast(ops.sum(chosen * some, axis=1, keepdims=True) == 0, shares.dtype)
-        kept = shares * (chosen + nobody)
-        return kept / ops.sum(kept, axis=1, keepdims=True)
+        chosen = logs >= least
+        nobody = ops.logical_not(ops.any(chosen, axis=1, keepdims=True))
+        return softmax(ops.where(ops.logical_or(chosen, nobody), logs, LEFT_OUT))

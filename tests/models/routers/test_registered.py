@@ -217,6 +217,9 @@ def test_expert_choice():
     kept = np.where(taken, shares, 0)
     np.testing.assert_allclose(p, kept / kept.sum(axis=1, keepdims=True), rtol=1e-12)
     np.testing.assert_allclose(route("expert_choice", capacity=3.0), shares, rtol=1e-12)
-    one_off = np.concatenate([SCORES[:, :2], np.full_like(SCORES[:, :1], -1e4)], axis=1)
-    p = route("expert_choice", one_off, capacity=1.0)  # the last module has the share 0 of every token
-    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
+    extreme = tf.Variable(SCORES * 1e4)  # every share rounds to 0 or 1
+    with tf.GradientTape() as tape:
+        p = router("expert_choice", capacity=1.0).call(None, None, extreme)
+        total = tf.reduce_sum(p * SCORES)
+    np.testing.assert_allclose(tf.reduce_sum(p, axis=1), 1, rtol=1e-12)
+    assert np.isfinite(tape.gradient(total, extreme)).all()
