@@ -100,7 +100,10 @@ class CorruptionsNetwork(ModularModel):
         return self.network.autoencoder(name) if self.autoencoders else self.network.module(site, name)
 
     def attach(self, corruption: str, site: int, module: layers.Layer) -> None:
-        """Put the module of a corruption at its site, once."""
+        """Put the module of a corruption at its site, once, with its weights: a file has to hold them."""
+        if not module.built:
+            shape = self.population.family.token_shape(self.population.task)
+            module(self.through(ops.zeros([1, *shape], self.compute_dtype), 0, site))
         self.placed[RULES.index(corruption)] = site
         setattr(self, _attribute(corruption), module)  # an attribute, so that Keras tracks it
         self.options = {**self.options, "sites": {**(self.options.get("sites") or {}), corruption: site}}

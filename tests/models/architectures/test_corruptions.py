@@ -135,7 +135,7 @@ def test_told_modules_stand_in_the_order_of_application(features, tmp_path):
     assert again.options["sites"] == {"CO": 5, "GB": 5, "IM": 2}
 
 
-def test_autoencoders_restore_images_in_the_order_of_application(features):
+def test_autoencoders_restore_images_in_the_order_of_application(features, tmp_path):
     model = modtf.build(modtf.Task("corruptions"), "image_space", 4)
     images = ops.convert_to_tensor(features["inputs"][:, 0] / 127.5 - 1.0, "float32")
     for name in ("CO", "GB"):
@@ -143,7 +143,11 @@ def test_autoencoders_restore_images_in_the_order_of_application(features):
     co, gb = model.module_co, model.module_gb
     expected = [images[:1], co(images[1:2]), co(gb(images[2:3])), gb(co(images[3:4])), gb(co(images[4:]))]
     x = model.through(ops.concatenate(expected), 0)
-    np.testing.assert_allclose(model(features)["target"][:, 0], x, atol=1e-6)
+    found = model(features)["target"]
+    np.testing.assert_allclose(found[:, 0], x, atol=1e-6)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(features)["target"], found)
 
 
 @pytest.mark.parametrize(("label", "value"), [("multi_hot", 1.0), ("mean", 0.5)])
