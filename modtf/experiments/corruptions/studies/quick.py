@@ -1,4 +1,4 @@
-"""Corruptions of digits: 12 cells, 56 models, about two and a half core-hours; two smaller studies.
+"""Corruptions of digits: 12 cells, 56 models, about 2.5 core-hours; two smaller studies of 2 and 4 cells.
 
     python launch/sweep.py --study=corruptions_quick --out=studies/corruptions_quick
     python launch/sweep.py --study=corruptions_rates --out=studies/corruptions_rates
