@@ -55,7 +55,7 @@ def test_where_data_are_made(monkeypatch, capsys):
     monkeypatch.setattr(batches, "on_cpu", lambda: False)
     assert choose_place("auto", family) == "device"
     assert choose_place("device", family, "the test says so") == "host"
-    monkeypatch.setattr(batches, "runs_on_device", lambda family: False)
+    monkeypatch.setattr(batches.data_class(family), "runs_on_device", False)
     assert choose_place("auto", family) == choose_place("auto", family) == "host"
     assert capsys.readouterr().out.splitlines() == [
         "data=device: data are made on the host, because the test says so.",
