@@ -30,9 +30,7 @@ MLP, RNN = kind_label("mlp", "regression"), kind_label("rnn", "regression")
 
 
 class Studies(NamedTuple):
-    """The studies that the findings come from: variants, fixed routing, routers, fixed routing under cosine,
-    open questions.
-    """
+    """The studies that the findings come from."""
 
     first: modtf.Study
     misrouting: modtf.Study

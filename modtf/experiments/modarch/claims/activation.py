@@ -1,6 +1,7 @@
 """Claims about collapse (modules that no rule uses) and specialisation (one rule, one module)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from itertools import product
 
 import pandas as pd
@@ -27,12 +28,20 @@ Found = Iterator[Evidence]
 UNEQUAL = Evidence("collapse", lacking="rules are unequally frequent, so perfect routing collapses, too")
 
 
+def _needs_equal_rules(find: Callable[[TrainedModels], Found]) -> Callable[[TrainedModels], Found]:
+    """Return a claim about collapse that says why it is not judged if rules are unequally frequent."""
+
+    @wraps(find)
+    def found(study: TrainedModels) -> Found:
+        return iter([UNEQUAL]) if has_unequal_rules(study.results) else find(study)
+
+    return found
+
+
 @claim(BARS, "share of total collapse: modular, modular_op less random; gt_modular")
+@_needs_equal_rules
 def learned_activation_collapses(study: TrainedModels) -> Found:
     """modular and modular_op collapse; random and gt_modular activation does not."""
-    if has_unequal_rules(study.results):
-        yield UNEQUAL
-        return
     for measure in measures_in(study, "collapse"):
         for variant in LEARNED:
             rows = against_random(study, measure, variant)
@@ -56,17 +65,16 @@ def _grow(group: str, study: TrainedModels) -> Found:
 
 
 @claim(BY_RULES, "growth of the measure per doubling of R")
+@_needs_equal_rules
 def collapse_grows(study: TrainedModels) -> Found:
     """the collapse of modular and modular_op grows with the number of rules."""
-    return iter([UNEQUAL]) if has_unequal_rules(study.results) else _grow("collapse", study)
+    return _grow("collapse", study)
 
 
 @claim(BARS, "collapse of modular less that of modular_op")
+@_needs_equal_rules
 def modular_op_collapses_less(study: TrainedModels) -> Found:
     """modular_op collapses less than modular."""
-    if has_unequal_rules(study.results):
-        yield UNEQUAL
-        return
     for measure in measures_in(study, "collapse"):
         pairs = gains(study, measure, "modular_op", "modular")
         yield mean_evidence(pairs, "gain", measure.name, level=study.level)
