@@ -22,7 +22,7 @@ from modtf.analysis.pairs import log_ratios
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table
 from modtf.cell import Cell
-from modtf.experiments.modarch.studies.factors import CLAMPED, TUNED, of_mlp
+from modtf.experiments.modarch.studies.factors import CAPACITIES, CLAMPED, TUNED, of_mlp
 from modtf.experiments.modarch.studies.factors_cosine import (
     GIVEN,
     RATES,
@@ -94,6 +94,7 @@ def named(rows: pd.DataFrame) -> pd.Series:
     hashes = {}
     for setting in RATES:
         old = [CLAMPED[hard] for _, _, hard in GIVEN.values()] + [rate for rate, _ in TUNED.values()]
+        old += CAPACITIES.values()
         for (name, router), rate in zip(routers().items(), old, strict=True):
             [cell] = (of_mlp(setting, rate) * router).cells()
             hashes[cell.hash] = name

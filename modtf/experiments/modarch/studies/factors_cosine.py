@@ -1,4 +1,4 @@
-"""The study `factors` under a cosine schedule, in part: 22 cells of five models, 82 to tune them.
+"""The study `factors` under a cosine schedule, in part: 26 cells of five models, 96 to tune them.
 
     modtf sweep --study=factors_cosine_tuning --out=studies/factors_cosine_tuning
     modtf sweep --study=factors_cosine --out=studies/factors_cosine
@@ -16,7 +16,7 @@ of their own, and a router tuned to smaller steps has less of it.
 from collections.abc import Iterator, Mapping, Sequence
 
 from modtf.cell import Cell
-from modtf.experiments.modarch.studies.factors import TUNED
+from modtf.experiments.modarch.studies.factors import CAPACITIES, TUNED
 from modtf.experiments.modarch.studies.factors_tuning import shared_by
 from modtf.experiments.modarch.studies.first import base
 from modtf.experiments.modarch.studies.misrouting import dose
@@ -50,6 +50,8 @@ RATES: Rates = {
         "top-1": 1e-2,
         "top-1, penalty": 3e-3,
         "top-1, bias": 3e-3,
+        "expert choice 1": 3e-3,
+        "expert choice 2": 3e-3,
     },
     "regression": {
         "perfect": 3e-2,
@@ -63,15 +65,19 @@ RATES: Rates = {
         "top-1": 1e-2,
         "top-1, penalty": 1e-3,
         "top-1, bias": 3e-3,
+        "expert choice 1": 1e-2,
+        "expert choice 2": 1e-2,
     },
 }
 
 
 def routers() -> dict[str, Grid]:
-    """Return perfect, uniform and random routing, then every `balanced` router of `factors`, by its name."""
+    """Return perfect, uniform and random routing, then every learned router of `factors`, by its name."""
     axes = {name: grid(variant="clamped") * dose(*which) for name, which in GIVEN.items()}
     for (k, balance), (_, options) in TUNED.items():
         axes[CHOICES[k] + BALANCES[balance]] = shared_by(k, balance) * grid(**options)
+    for capacity in CAPACITIES:
+        axes[f"expert choice {capacity:g}"] = grid(variant="expert_choice", **{"router.capacity": capacity})
     return axes
 
 
