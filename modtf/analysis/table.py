@@ -69,12 +69,12 @@ def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], l
 
 
 def _random_rows(frame: pd.DataFrame, columns: Sequence[str]) -> list[list[str]]:
-    """Return the row of random routing; one row for every M, if routed layers or variants have several."""
+    """Return the row of random routing, if there are modules; one row for every M, if there are several."""
     shown = activation_rows(frame)
     shown = random_at_places(shown) if len(shown) else shown
     numbers = sorted(shown["num_modules"].unique())
     rows = []
-    for number in numbers or [0]:
+    for number in numbers:
         some = shown[shown["num_modules"] == number]
         names = [place_label(*pair) for pair in zip(some["measure"], some["place"], strict=True)]
         values = dict(zip(names, some["value"], strict=True))

@@ -48,7 +48,11 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "corruptions_told": "modtf.experiments.corruptions.studies.quick",
         "vqa_quick": "modtf.experiments.vqa.studies",
         "vqa_wide": "modtf.experiments.vqa.studies",
+        "vqa_attribute": "modtf.experiments.vqa.studies",
+        "vqa_supplement": "modtf.experiments.vqa.studies",
         "sqoop_quick": "modtf.experiments.sqoop.studies",
+        "sqoop_long": "modtf.experiments.sqoop.studies",
+        "sqoop_long_tuning": "modtf.experiments.sqoop.studies",
     },
     check_study,
 )

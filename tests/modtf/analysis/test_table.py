@@ -97,6 +97,12 @@ def test_small_losses_have_more_digits_and_a_column_without_rows_is_a_dash():
     assert [cells(line)[2] for line in results_table(inside).splitlines()[2:6]] == ["-"] * 4
 
 
+def test_a_table_of_plain_networks_has_no_random_routing():
+    frame = one_cell()
+    plain = results_table(frame[frame["variant"] == "monolithic"])
+    assert [line.split()[0] for line in plain.splitlines()[2:]] == ["monolithic"]
+
+
 def test_modules_picked_at_random_have_a_row_for_every_number_of_them():
     """In a routed layer with M modules, random routing has alignment 1 - 1/M for any R."""
     frame = one_cell(kinds=[("mlp", {})])

@@ -1,5 +1,6 @@
 """The study of SQOOP: its cells, claims and figure."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -71,3 +72,11 @@ def test_the_study():
     for cell in cells:
         assert (cell.width, cell.task.symbols, cell.task.side, len(cell.members)) == (8, 6, 32, 5)
     assert not set(PLAIN) & set(TREES)
+
+
+def test_rates_of_the_long_study_are_searched_on_another_task():
+    long, tuned = (load_study(name).cells for name in ("sqoop_long", "sqoop_long_tuning"))
+    assert [replace(cell, members=long[0].members) for cell in tuned] == list(long)
+    assert not set(long[0].members) & set(tuned[0].members)
+    assert {(cell.task.objects, cell.protocol.training.steps) for cell in long} == {(2, 4_000)}
+    assert {cell.variant for cell in long} == {*TREES, *PLAIN}

