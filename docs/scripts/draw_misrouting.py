@@ -9,6 +9,7 @@ draw_cross.py draws the figure on top of the page; draw_prices.py makes its tabl
 """
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -82,11 +83,11 @@ def halved(study: modtf.Study) -> str:
     return markdown_table(["task type", "modules", *header], rows, left=2)
 
 
-def verdicts(study: modtf.Study) -> str:
-    """Return every claim with its verdict, and the number nearest to the border, in Markdown."""
+def verdicts(study: modtf.Study, claims: Sequence[str] = CLAIMS) -> str:
+    """Return the claims with their verdicts, and the number nearest to the border, in Markdown."""
     rows = [
         [row.text, row.kind, row.verdict, row.evidence, _number(row), letters(row)]
-        for _, row in decisive(study.claims(CLAIMS)).iterrows()
+        for _, row in decisive(study.claims(claims)).iterrows()
     ]
     header = ["claim", "task type", "verdict", "weakest of its numbers", "number", "at the checkpoints"]
     return markdown_table(header, rows, left=4)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 from draw_cosine import rates, trial_losses
 from draw_cross import cross, cross_table
-from draw_misrouting import costs
+from draw_misrouting import costs, verdicts
 
 import modtf
 from modtf.analysis import kind_label
@@ -25,6 +25,13 @@ from modtf.experiments.modarch.studies.misrouting_cosine import RATES, routings
 DOCS = Path(__file__).parents[1]
 STUDIES = DOCS / "study"
 CROSSED = STUDIES / "misrouting_cosine_crossed.csv"
+#: the claims whose fixed routings were trained
+CLAIMS = (
+    "misrouting_costs_weighted",
+    "misrouting_costs_sampled",
+    "a_tenth_misrouted_is_cheap_sampled",
+    "sampled_costs_more",
+)
 
 
 def read() -> modtf.Study:
@@ -48,7 +55,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         for part in study.by_kind
     ]
     crossed = stands_on(study.cells, "last", cross_table(cross(study, CROSSED)))
-    return {"misrouting.md": [crossed, *tables, rates(tuned())]}
+    return {"misrouting.md": [crossed, *tables, verdicts(study, CLAIMS), rates(tuned())]}
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:

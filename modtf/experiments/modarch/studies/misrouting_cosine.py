@@ -1,4 +1,4 @@
-"""The study `misrouting` under a cosine schedule, in part: 9 cells of the MLP in regression, 26 to tune.
+"""The study `misrouting` under a cosine schedule, in part: 18 cells of the MLP, 47 to tune.
 
     modtf sweep --study=misrouting_cosine_tuning --out=studies/misrouting_cosine_tuning
     modtf sweep --study=misrouting_cosine --out=studies/misrouting_cosine
@@ -26,6 +26,14 @@ DOSES: dict[str, tuple[str, float, bool]] = {
 }
 #: setting -> fixed routing -> the rate with the lowest validation loss
 RATES: Rates = {
+    "classification": {
+        "spread 0.1, sampled": 3e-3,
+        "spread 0.25, weighted": 3e-3,
+        "spread 0.5, sampled": 3e-3,
+        "spread 0.5, weighted": 1e-2,
+        "block 2, sampled": 1e-2,
+        "block 2, weighted": 1e-2,
+    },
     "regression": {
         "spread 0.1, sampled": 1e-2,
         "spread 0.25, weighted": 1e-2,
@@ -33,7 +41,7 @@ RATES: Rates = {
         "spread 0.5, weighted": 1e-2,
         "block 2, sampled": 3e-2,
         "block 2, weighted": 3e-2,
-    }
+    },
 }
 
 
