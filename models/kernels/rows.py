@@ -13,6 +13,18 @@ def row(rows, n):
     return ops.slice(rows, [n, *[0] * (len(shape) - 1)], [1, *shape[1:]])[0]
 
 
+def _inner_row(rows, n):
+    *shape, _, batch = ops.shape(rows)
+    return ops.slice(rows, [*[0] * len(shape), n, 0], [*shape, 1, batch])[..., 0, :]
+
+
+@by_device(accelerator=_inner_row)
+def product_row(rows, n):
+    """Return token n of products of all tokens: [N, ...] -> [...], or [..., N, B] -> [..., B] on an
+    accelerator, which computes them at once (`Scan._ahead`)."""
+    return row(rows, n)
+
+
 def part(rows, n, k):
     """Return rows[n][:, k], read by itself: [N, P, K, ...] -> [P, ...]."""
     _, members, _, *rest = ops.shape(rows)

@@ -10,8 +10,9 @@ from typing import Any
 
 from keras import ops
 
+from modtf.models.kernels.by_device import by_device
 from modtf.models.kernels.gradients import custom_gradient
-from modtf.models.kernels.rows import row, sum_modules, with_row
+from modtf.models.kernels.rows import product_row, row, sum_modules, with_row
 from modtf.models.kernels.scan_gradient import ScanGradient
 from modtf.models.kernels.scan_layout import ScanLayout
 
@@ -62,20 +63,23 @@ class Scan:
     def _forward(self, tokens, routing, score, kernels):
         """Return everything that the gradient needs, by token, and the last states."""
         cell, layout = self.cell, self.layout
+        driven = self._ahead(kernels[0], tokens)
 
         def step(n, carry):
             kept, scratch, states = carry
             inputs = ops.concatenate([row(tokens, n), states[0]], axis=1)
             products = [
                 ops.reshape(layout.product(kernel, inputs[:, rows]), layout.by_gate)
-                for kernel, rows in zip(kernels, layout.reads, strict=True)
+                if s or driven is None
+                else product_row(driven, n)
+                for s, (kernel, rows) in enumerate(zip(kernels, layout.reads, strict=True))
             ]
             activated = cell.activate(total(products))
             new = {"inputs": inputs, "states": states[1:]}
             if layout.scored:
                 scores = self.scores(products, score)
                 p = self.route(row(routing, n), scores)
-                new |= {"gates": products, "scores": scores, "activation": p}
+                new |= {"gates": products if driven is None else (), "scores": scores, "activation": p}
             else:
                 p = row(routing, n)
                 new |= {"gates": [activated]}
@@ -87,17 +91,36 @@ class Scan:
             scratch, states = sum_modules(scratch, n, weighted)
             return kept, tuple(scratch), tuple(states)
 
-        carry = self._keep(), layout.scratch(), layout.zeros(layout.states, *layout.by_state)
+        keep = self._keep(products=driven is None)
+        carry = keep, layout.scratch(), layout.zeros(layout.states, *layout.by_state)
         kept, _, last = ops.fori_loop(0, layout.num_tokens, step, carry)
+        if driven is not None:
+            kept["gates"] = driven, self._ahead(kernels[1], kept["inputs"][:, :, layout.inputs :])
         return kept, last
 
-    def _keep(self):
+    def _product_of_all(self, kernel, values):
+        if not self.layout.scored:
+            return None
+        values = ops.reshape(ops.transpose(values, [1, 2, 0, 3]), [*values.shape[1:3], -1])
+        shape = [*self.layout.by_gate[:-1], self.layout.num_tokens, self.layout.batch]
+        return ops.reshape(self.layout.product(kernel, values), shape)
+
+    @by_device(accelerator=_product_of_all)
+    def _ahead(self, kernel, values):
+        """Return a kernel's product with the values of all tokens: [N, P, k, B] -> [P, G, M, h, N, B].
+
+        An accelerator computes W x of all tokens at once, and U h again for the gradient. It then copies no
+        product of a token into place. On a CPU, and if modules do not score themselves, the loop keeps its
+        products, and this returns None.
+        """
+
+    def _keep(self, products):
         """Return empty storage for the values kept per token, as a tuple if there are several of a kind."""
         layout, by_weight = self.layout, [self.layout.members, self.layout.modules, self.layout.batch]
         keep = {
             "inputs": layout.token_rows(1, layout.members, layout.inputs + layout.width, layout.batch)[0],
             "states": layout.token_rows(layout.states - 1, *layout.by_state),
-            "gates": layout.token_rows(len(layout.reads), *layout.by_gate),
+            "gates": layout.token_rows(len(layout.reads) * products, *layout.by_gate),
             "squashed": layout.token_rows(self.cell.num_kept, *layout.by_module),
         }
         if layout.scored:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from modtf.models.kernels.rows import join_parts, lane_sums, part, row, sum_modules, with_row
+from modtf.models.kernels.rows import join_parts, lane_sums, part, product_row, row, sum_modules, with_row
 from modtf.models.kernels.scan_layout import ScanLayout
 
 
@@ -42,7 +42,7 @@ class ScanGradient:
         zeros = {
             "tokens": layout.token_rows(1, layout.members, layout.inputs, layout.batch)[0],
             "routing": () if layout.scored else (ops.zeros_like(of_activation),),
-            "score": tuple(ops.zeros_like(lane_sums(rows[0])) for rows in self.kept["gates"])
+            "score": tuple(ops.zeros_like(lane_sums(product_row(rows, 0))) for rows in self.kept["gates"])
             if layout.scored
             else (),
             "kernels": tuple(ops.zeros_like(kernel) for kernel in self.kernels),
@@ -102,7 +102,7 @@ class ScanGradient:
         gates, count = self.kept["gates"], self.layout.gates
         if not self.layout.scored:
             return [part(gates[0], n, k) for k in range(count)]
-        activated = self.cell.activate(row(gates[0], n) + row(gates[1], n))
+        activated = self.cell.activate(product_row(gates[0], n) + product_row(gates[1], n))
         return [activated[:, k] for k in range(count)]
 
     def _of_products(self, n, of_p, of_gates, of_score):
@@ -117,7 +117,7 @@ class ScanGradient:
         of_scores = of_scores[:, None, :, None]
         gradients, sums = [], []
         for s, (rows, of) in enumerate(zip(self.kept["gates"], of_score, strict=True)):
-            product = row(rows, n)
+            product = product_row(rows, n)
             gradients.append(
                 ops.reshape(of_gates + ops.where(product > 0, of_scores * self.score[s], 0.0), shape)
             )
