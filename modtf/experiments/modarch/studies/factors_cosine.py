@@ -100,23 +100,27 @@ def cells() -> list[Cell]:
     return [cell for _, cell in named_cells(routers(), RATES)]
 
 
-def trials(routers: Mapping[str, Grid], rates: Rates) -> Iterator[tuple[str, str, float, Cell]]:
+def trials(
+    routers: Mapping[str, Grid], rates: Rates, num_rules: int = 8
+) -> Iterator[tuple[str, str, float, Cell]]:
     """Yield setting, router, starting rate and cell of every trial of the search for `rates`."""
     few = {"evaluation.tokens": 10_000, "evaluation.draws": 2}
     for setting, chosen in rates.items():
         for name, best in chosen.items():
             for rate in STARTS + tuple(rate for edge, rate in FARTHER.items() if best >= edge):
-                [cell] = (_on(TUNED_ON) * routers[name] * under_cosine(setting, rate, **few)).cells()
+                [cell] = (
+                    _on(TUNED_ON, num_rules) * routers[name] * under_cosine(setting, rate, **few)
+                ).cells()
                 yield setting, name, rate, cell
 
 
-def named_cells(routers: Mapping[str, Grid], rates: Rates) -> Iterator[tuple[str, Cell]]:
+def named_cells(routers: Mapping[str, Grid], rates: Rates, num_rules: int = 8) -> Iterator[tuple[str, Cell]]:
     """Yield the router's name and its cell at the chosen rate, on the reported tasks."""
     for setting, chosen in rates.items():
         for name, rate in chosen.items():
-            [cell] = (_on(TASKS) * routers[name] * under_cosine(setting, rate)).cells()
+            [cell] = (_on(TASKS, num_rules) * routers[name] * under_cosine(setting, rate)).cells()
             yield name, cell
 
 
-def _on(tasks: Sequence[int]) -> Grid:
-    return grid(num_rules=8, members=tuple((task, 0) for task in tasks))
+def _on(tasks: Sequence[int], num_rules: int) -> Grid:
+    return grid(num_rules=num_rules, members=tuple((task, 0) for task in tasks))
