@@ -40,7 +40,7 @@ DEVICE_FLAGS = ("minutes", "dry_run", *NAMED, "profile", "released")  # that it 
 TASKS = 5  # of a published cell; each with as many seeds
 PUBLISHED_MEMBERS = TASKS * TASKS
 PROFILED = 2  # programs in a trace
-GUESS = 20.0  # seconds of a cell: a process, building, compiling, measuring; until some were measured
+GUESS = 30.0  # seconds of a cell: starting, compiling, measuring; until some were measured
 
 OWN, OTHER = "own", "other"  # kernels, before a device is known
 Table = Sequence[Mapping[str, Sequence[Any]]]  # of parts: all combinations of each, for all families

@@ -58,7 +58,7 @@ def test_a_dry_run_measures_nothing(monkeypatch, capsys) -> None:
     bench.main(given("--device=gpu", "--backend=jax", "--dry_run"))
     first, *lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 84
-    assert first.startswith("84 cells, 0 of them measured before; the rest may take some 28.0 minutes.")
+    assert first.startswith("84 cells, 0 of them measured before; the rest may take some 42.0 minutes.")
     assert "mlp_r8_e32_modular_p25_float32_device_accelerator_jax" in lines[0]
 
 
