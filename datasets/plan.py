@@ -88,6 +88,17 @@ class StreamPlan:
         """The number of uniform numbers that the inputs of an example consume."""
         return self.data.num_uniforms(self.num_tokens)
 
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Return a key that is equal for plans that differ in members alone."""
+        options = tuple(
+            (name, repr(np.asarray(self.options[name]).tolist())) for name in sorted(self.options)
+        )
+        limits = None if self.thresholds is None else self.thresholds.tobytes()
+        sizes = tuple((name, values.shape) for name, values in self.data.stacked.items())
+        read = self.data.split, self.batch_size, self.num_tokens, options, limits
+        return type(self.data), self.population.shape, sizes, read
+
     def make(
         self,
         position: Any,

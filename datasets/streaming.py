@@ -1,6 +1,7 @@
 """Endless, reproducible streams of a task: `modtf.stream`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from modtf.datasets.plan import StreamPlan
 from modtf.population import Population
 from modtf.task import Task
 
+KEPT = 16  # programs that members share: more than the streams of one training and its evaluations
 LAST_STEP = 1 << 62  # the end of its block still fits an int64
 
 
@@ -85,6 +87,7 @@ def stream(
 def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
     """Return a function from a first step to the batches of a plan from there on; all calls share one trace.
 
+    So do the plans of lone members of one shape, if their data allow it (`RuleData.members_share_programs`).
     The function also takes further options: tensors, which may belong to an enclosing pipeline.
     """
     population, batch_size, task = plan.population, plan.batch_size, plan.population.task
@@ -104,30 +107,43 @@ def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
         shapes = [examples, plan.num_tokens], [examples, plan.width]
         uniforms = [host_ops.uniforms(key[n], index, shapes[n], plan.dtype) for n in range(2)]
         position = index * examples + tf.range(examples, dtype=tf.int64)
-        words, made = tf.bitcast(key[2:], tf.uint32), {**parameters, **bank}
         options = {**plan.options, **given}
         options = {k: tf.constant(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
-        return plan.make(position, (uniforms[0], uniforms[1]), limits, words, made, options)
+        words = tf.bitcast(key[2:], tf.uint32)
+        return plan.make(position, (uniforms[0], uniforms[1]), limits, words, parameters, options)
 
-    @tf.function(autograph=False)
-    def block(index: tf.Tensor, given: Mapping[str, Any]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """Return the blocks of all members: tensors [steps, B, (P,) ...], without the axis of one step."""
-        parameters = {name: tf.constant(value) for name, value in plan.parameters().items()}
-        members = tf.constant(plan.keys), parameters
-        if population.has_axis:
+    def block(
+        index: tf.Tensor, given: Mapping[str, Any], lone: tuple[tf.Tensor, Parameters] | None
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """Return the blocks of a lone member, or of all as constants: tensors [steps, B, (P,) ...], without
+        the axis of one step."""
+        if lone is not None:
+            made = member_block(index, given, *lone)
+        elif population.has_axis:
             # A loop: one member at a time stays in the processor's cache
             types = tuple(map(tf.as_dtype, (task.input_dtype, "int32", task.target_dtype)))
-            made = tf.map_fn(lambda one: member_block(index, given, *one), members, fn_output_signature=types)
+            made = tf.map_fn(
+                lambda one: member_block(index, given, one[0], {**one[1], **bank}),
+                _members(plan),
+                fn_output_signature=types,
+            )
             made = [tf.transpose(t, [1, 0, *range(2, t.shape.rank)]) for t in made]
         else:
-            made = member_block(index, given, *tf.nest.map_structure(lambda t: t[0], members))
+            key, parameters = tf.nest.map_structure(lambda t: t[0], _members(plan))
+            made = member_block(index, given, key, {**parameters, **bank})
         leading = [steps, batch_size] if steps > 1 else [batch_size]
         inputs, rule, target = (tf.reshape(t, [*leading, *t.shape[1:]]) for t in made)
         return {"inputs": inputs, "rule": rule}, target
 
+    lone, traced = None, tf.function(block, autograph=False)
+    if plan.data.members_share_programs and not population.has_axis:
+        with tf.init_scope():
+            key, parameters = tf.nest.map_structure(lambda t: t[0], _members(plan))
+        lone, traced = (key, {**parameters, **bank}), _kept(plan.shape).setdefault("block", traced)
+
     def starting_at(step: Any, given: Mapping[str, tf.Tensor] | None = None) -> tf.data.Dataset:
         made = tf.data.Dataset.counter(step // steps).map(
-            tf.autograph.experimental.do_not_convert(lambda index: block(index, given or {})),
+            tf.autograph.experimental.do_not_convert(lambda index: traced(index, given or {}, lone)),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
@@ -136,3 +152,14 @@ def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
         return made.prefetch(tf.data.AUTOTUNE)
 
     return starting_at
+
+
+def _members(plan: StreamPlan) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Return the keys and parameters of all members."""
+    return tf.constant(plan.keys), {name: tf.constant(value) for name, value in plan.parameters().items()}
+
+
+@lru_cache(KEPT)
+def _kept(shape: Hashable) -> dict[str, Any]:
+    """Return what plans of lone members of one shape share."""
+    return {}

@@ -28,6 +28,7 @@ class Corruptions(RuleData):
     the others; `ops` is `modtf.datasets.host_ops`.
     """
 
+    members_share_programs = True
     more: ClassVar[Sequence[Callable[[Any, Any], Any]]] = ()
 
     @staticmethod

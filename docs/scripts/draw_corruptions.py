@@ -21,6 +21,7 @@ from modtf.task import Task
 
 DOCS = Path(__file__).parents[1]
 IMAGES = 4
+TOLD = DOCS / "study" / "corruptions_told.zip"
 FIGURES = ("corruptions_accuracy", "corruptions_invariance")
 LEARNED = "contrastive (trainer.strength=0.01)"
 COMPOSED = ("CO_GB", "GB_CO", "GB_IM", "IM_GB", "R90_SW", "SW_R90", "IM_SW_CO")
@@ -35,27 +36,43 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
     parts = study.by_kind
     accuracies = [f"{table_1(part)}\n\n{differences(part)}" for part in parts]
-    return {"corruptions.md": [*accuracies, *map(trainings, parts), rates(parts[0])]}
+    told = modtf.Study.read(TOLD)
+    tables = [*map(trainings, (*parts, told)), rates(parts[0])]
+    return {"corruptions.md": [*accuracies, *tables, table_1(told), *against(parts[0], told)]}
+
+
+def faster() -> dict[str, pd.DataFrame]:
+    """Return the accuracies of erm at two more learning rates, with its own steps, by name."""
+    archive = DOCS / "study" / "corruptions_rates.zip"
+    protocols = sorted(modtf.load_results(archive)["protocol"].unique())
+    named = {f"erm, rate {protocol.partition('@')[2]}": protocol for protocol in protocols}
+    read = {name: modtf.Study.read(archive, protocols=[protocol]) for name, protocol in named.items()}
+    return {name: by_parts(part).assign(variant=name) for name, part in read.items()}
 
 
 def rates(study: modtf.Study) -> str:
-    """Compare erm at two more learning rates, with its own steps, with contrastive at a rate of 0.03."""
-    archive = DOCS / "study" / "corruptions_rates.zip"
-    protocols = sorted(modtf.load_results(archive)["protocol"].unique())
-    faster = [modtf.Study.read(archive, protocols=[protocol]) for protocol in protocols]
-    named = {
-        f"erm, rate {protocol.partition('@')[2]}": part
-        for protocol, part in zip(protocols, faster, strict=True)
-    }
-    rows = [by_parts(part).assign(variant=name) for name, part in named.items()]
-    return compared(
-        pd.concat([by_parts(study).astype({"variant": str}), *rows]), list(named), LEARNED, study.level
-    )
+    """Compare erm at two more learning rates with contrastive at a rate of 0.03."""
+    named = faster()
+    rows = pd.concat([by_parts(study).astype({"variant": str}), *named.values()])
+    return compared(rows, list(named), LEARNED, study.level)
+
+
+def against(study: modtf.Study, told: modtf.Study) -> list[str]:
+    """Compare the methods that receive the corruption with erm at their rate, and with modular."""
+    rows = [by_parts(part).astype({"variant": str}) for part in (study, told)]
+    rows = pd.concat([*rows, *faster().values()])
+    knows = [*told.variants, *(name for name in study.variants if name.startswith("modular"))]
+    return [
+        compared(rows, knows, "erm, rate 0.1", study.level),
+        compared(rows, told.variants, knows[-1], study.level),
+    ]
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
     """Write the pictures of the contrast that was run."""
-    return write_pngs({name: study.by_kind[0].figure(name)[0] for name in FIGURES}, folder)
+    pictures = {name: study.by_kind[0].figure(name)[0] for name in FIGURES}
+    pictures["corruptions_told"] = modtf.Study.read(TOLD).figure(FIGURES[0])[0]
+    return write_pngs(pictures, folder)
 
 
 def samples(out: Path, dataset: str) -> None:

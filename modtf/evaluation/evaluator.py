@@ -104,8 +104,7 @@ class Evaluator:
         performance = {"target": PerformanceSums(self.population)}
         probed = {_key(p): resolve(p.accumulator)(task, last_axes[p.output]) for p in self.probes}
         outputs = {"target": ["target"], **{_key(probe): [probe.output] for probe in self.probes}}
-        self._of_target = Accumulator(model, performance, {"target": ["target"]})
-        self._of_probes = Accumulator(model, {**performance, **probed}, outputs)
+        self._of_performance = Accumulator(model, {**performance, **probed}, outputs)
         self._of_activation = self._activation_sums()
         self._set_data(evaluation, split)
 
@@ -120,8 +119,8 @@ class Evaluator:
         return Accumulator(self.model, metrics, parts)
 
     def on(self, evaluation: Evaluation, split: str) -> "Evaluator":
-        """Return an evaluator of the same model on other data; it has no probes and shares compiled
-        programs."""
+        """Return an evaluator of the same model on other data. It reports no probes and shares compiled
+        programs, which compute them nevertheless: another program would cost more."""
         if not self.exact_usage and evaluation.draws > self.draws:
             raise ValueError(
                 f"draws={evaluation.draws} is not valid; expected at most {self.draws}, as this evaluator "
@@ -172,9 +171,8 @@ class Evaluator:
     def _performance(self) -> Rows:
         """Return performance by condition and group, and the rows of probes."""
         states: dict[str, State] = {}
-        accumulator = self._of_probes if self.probes else self._of_target
         for conditions in alike(self.conditions):
-            states_of_each = self._read(accumulator, "target", self.evaluation.batches, conditions)
+            states_of_each = self._read(self._of_performance, "target", self.evaluation.batches, conditions)
             states |= {c.name: state for state, c in zip(states_of_each, conditions, strict=True)}
         sums = {condition.name: states[condition.name]["target"] for condition in self.conditions}
         rows = rows_of_sums(self.population, sums)

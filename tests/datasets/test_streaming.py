@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from modtf import Population, Task, stream
+from modtf.datasets import host_ops
+from modtf.datasets.plan import StreamPlan
+from modtf.datasets.streaming import _kept, pipeline
 
 
 # many steps in a block; one, where tokens are many
@@ -20,6 +23,16 @@ def test_a_member_sees_what_it_sees_alone(draw, any_family, split):
     together = draw(tasks, 2, seed=seeds, **options)
     alone = [tuple(array[:, 1] for array in batch) for batch in together]
     np.testing.assert_equal(draw(tasks[1], 2, seed=7, **options), alone)
+
+
+def test_lone_members_share_a_trace_and_not_their_batches():
+    drawn, traces = [], []
+    for data_seed in (0, 1):
+        plan = StreamPlan.of(Population.of(Task("corruptions", data_seed=data_seed)), host_ops, 4)
+        drawn.append(next(iter(pipeline(plan)(0)))[0]["inputs"].numpy())
+        traces.append(_kept(plan.shape)["block"].experimental_get_tracing_count())
+    assert (drawn[0] != drawn[1]).any()
+    assert traces[0] == traces[1]
 
 
 def test_a_population_is_its_tasks_and_seeds(draw, any_family):

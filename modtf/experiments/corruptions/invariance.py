@@ -67,7 +67,8 @@ def _normalised(rows: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray
 
 
 def invariance_rows(states: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str], float]:
-    """Return the medians over units of both scores, by both formulas, of every fully measured composition.
+    """Return the medians over units of both scores, by both formulas, of every fully measured composition;
+    NaN if no unit is ever active, as in a network that has collapsed.
 
     Args:
         states: the state of `ClassActivation` after each condition, by name.
@@ -82,7 +83,7 @@ def invariance_rows(states: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, 
         name: (state["sums"] / np.maximum(state["counts"], 1)[:, None])[:, active] / largest[active]
         for name, state in present.items()
     }
-    return dict(_rows(means, named)) if active.any() else {}
+    return dict(_rows(means, named))
 
 
 def _rows(

@@ -113,11 +113,12 @@ def copy_weights(source: Any, target: Any) -> None:
         variable.assign(original)
 
 
-#: the last frozen network, and its phases by their sites
-_kept: dict[Hashable, tuple[Any, dict[Sequence[int], tuple[ModulePhase, Judge]]]] = {}
+Phases = dict[Sequence[int], tuple[Any, Judge]]
+#: the last frozen network, and its phases by their sites; without sites, the network itself
+_kept: dict[Hashable, tuple[Any, Phases]] = {}
 
 
-def _frozen(network: Any, key: Hashable) -> tuple[Any, dict[Sequence[int], tuple[ModulePhase, Judge]]]:
+def _frozen(network: Any, key: Hashable) -> tuple[Any, Phases]:
     """Return a frozen network with the weights of `network`, and its phases so far.
 
     Members of a cell use the same one, since compiling its phases costs more than a short training.
@@ -150,6 +151,24 @@ class ModuleStages:
         self.context, self.network, self.views, self.phase = context, context.model, views, phase
         self._frozen, self._phases = _frozen(context.model, key)
         self._validation: dict[int, Batches] = {}
+
+    def train_network(
+        self, stage: str, views: Views, losses: dict[str, Any], steps: int, training: Training
+    ) -> None:
+        """Train the network itself, in place of which every member trains the kept one."""
+        batches, (network, context) = views.validation(), (self._frozen, self.context)
+        if () not in self._phases:
+            self._phases[()] = network, Judge(network, [losses], batches)
+        judge = self._phases[()][1]
+        judge.batches = batches
+        network.trainable, context.model = True, network
+        try:
+            training = replace(training, batch_size=views.batch_size)
+            how: dict[str, Any] = {"training": training, "loss": losses, "judge": judge, "measured": False}
+            context.fit(stage, network, views.train(tuple(losses)), steps, **how)
+        finally:
+            network.trainable, context.model = False, self.network
+        self.network.become(network)
 
     def search(self, rule: int, epochs: float, by_least_loss: bool) -> np.ndarray:
         """Train a module at every site, at a constant rate, and return their validation accuracies in %."""

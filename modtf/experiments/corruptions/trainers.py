@@ -179,12 +179,11 @@ def modular(
     """
     network, losses = context.model, partial(_losses, strength, denominator)
     fixed_sites, epochs = _given_sites(sites, network.network.num_sites), epochs_of_images(context)
-    clean = Views(context, ALL[:1], noise, "all")
-    training, of_class = replace(context.training, learning_rate=id_rate), {"target": losses()[0]}
-    steps = clean.steps(epochs)
-    train_stage(context, "id", network, clean, of_class, steps, training=training, measured=False)
     phase, key = partial(ModulePhase, losses=losses, pass_through=pass_through), (strength, denominator)
     stages = ModuleStages(context, Views(context, (1, 0), noise, "all"), phase, (*key, pass_through))
+    clean, training = Views(context, ALL[:1], noise, "all"), replace(context.training, learning_rate=id_rate)
+    of_class = {"target": _shared_losses(0.0)[0]}
+    stages.train_network("id", clean, of_class, clean.steps(epochs), training)
     best: dict[str, tuple[int, Any]] = {}
     for rule, name in enumerate(CORRUPTIONS, 1):
         site = fixed_sites.get(name)

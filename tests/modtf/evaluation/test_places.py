@@ -146,7 +146,7 @@ def test_while_training_there_are_fewer_conditions_and_no_probes(task, evaluator
     found = evaluator.on(SIZES.smaller(1, task.family.while_training), "validation").run()
     performance = {(measure, condition) for measure, condition, place in found.rows if not place}
     assert performance == {(m, c) for m in ("loss", "error") for c in ("iid", "up2", "up3")}
-    assert len(evaluator._of_probes._readers) == 1  # of all conditions
+    assert len(evaluator._of_performance._readers) == 1  # of all conditions
 
 
 @pytest.mark.parametrize(

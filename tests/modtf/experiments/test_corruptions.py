@@ -64,6 +64,9 @@ def test_invariance_of_what_a_probe_saw():
     assert list(rows) == [(name + end, "co_gb") for end in ("", "_released") for name in names]
     np.testing.assert_allclose(list(rows.values())[:2], [0.955, 0.683], atol=6e-4)
     assert invariance_rows({"iid": states["id"]}) == {}
+    collapsed = {name: {**state, "largest": 0 * state["largest"]} for name, state in states.items()}
+    assert list(invariance_rows(collapsed)) == list(rows)
+    assert np.isnan(list(invariance_rows(collapsed).values())).all()
 
 
 @pytest.mark.parametrize("denominator", ["negatives", "with_positive"])

@@ -76,7 +76,8 @@ def test_the_study_of_methods_that_receive_the_corruption():
 
 
 @pytest.mark.parametrize(
-    ("name", "study"), [("corruptions", "corruptions_quick"), ("corruptions_rates",) * 2]
+    ("name", "study"),
+    [("corruptions", "corruptions_quick"), ("corruptions_rates",) * 2, ("corruptions_told",) * 2],
 )
 def test_what_is_committed_is_of_the_study(name, study):
     with ZipFile(ROOT / "docs" / "study" / f"{name}.zip") as archive:
