@@ -28,6 +28,8 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "testing": "modtf.experiments.modarch.studies.testing",
         "quick": "modtf.experiments.modarch.studies.quick",
         "first": "modtf.experiments.modarch.studies.first",
+        "first_cosine": "modtf.experiments.modarch.studies.first_cosine",
+        "first_cosine_tuning": "modtf.experiments.modarch.studies.first_cosine",
         "routers": "modtf.experiments.modarch.studies.routers",
         "misrouting": "modtf.experiments.modarch.studies.misrouting",
         "factors": "modtf.experiments.modarch.studies.factors",

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from modtf.experiments.modarch.given import times
-from modtf.experiments.modarch.studies import factors_cosine, misrouting_cosine
+from modtf.experiments.modarch.studies import factors_cosine, first_cosine, misrouting_cosine
 from modtf.experiments.modarch.studies.factors import FOLDER
 from modtf.studies import load_study
 
@@ -46,14 +46,22 @@ def test_nothing_is_trained_on_tasks_that_it_was_tuned_on(learned):
 
 @pytest.mark.parametrize(
     ("script", "study"),
-    [("draw_cosine", factors_cosine), ("draw_misrouting_cosine", misrouting_cosine)],
+    [
+        ("draw_cosine", factors_cosine),
+        ("draw_misrouting_cosine", misrouting_cosine),
+        ("draw_study_cosine", first_cosine),
+    ],
 )
 def test_under_cosine_every_router_has_the_rate_with_the_lowest_validation_loss_of_other_tasks(
     script, study, monkeypatch
 ):
     monkeypatch.syspath_prepend(str(DOCS / "scripts"))
     scripts = {name: runpy.run_path(str(DOCS / "scripts" / f"{name}.py")) for name in ("draw_cosine", script)}
-    assert scripts["draw_cosine"]["best_rates"](scripts[script]["tuned"]()) == study.RATES
+    losses, best_rates = scripts[script]["tuned"](), scripts["draw_cosine"]["best_rates"]
+    if "num_rules" in losses:
+        assert {num: best_rates(rows) for num, rows in losses.groupby("num_rules")} == study.RATES
+    else:
+        assert best_rates(losses) == study.RATES
     assert not {*factors_cosine.TUNED_ON} & {*factors_cosine.TASKS}
     name = study.__name__.rpartition(".")[2]
     for which in (name, f"{name}_tuning"):

@@ -1,0 +1,101 @@
+"""Print the tables of docs/study.md on the published variants under a cosine schedule.
+
+    modtf sweep --study=first_cosine_tuning --out=studies/first_cosine_tuning
+    modtf sweep --study=first_cosine --out=studies/first_cosine
+    python docs/scripts/draw_study_cosine.py
+
+It reads docs/study/first_cosine.zip, first_cosine_tuning.zip, and for the constant rate first.zip.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+from draw_cosine import rates, trial_losses
+
+import modtf
+from modtf.analysis import IN, OUT, kind_label
+from modtf.analysis.contents import stands_on
+from modtf.analysis.table import table_cells
+from modtf.analysis.text import markdown_table
+from modtf.experiments.modarch.given import times
+from modtf.experiments.modarch.studies.factors_cosine import trials
+from modtf.experiments.modarch.studies.first_cosine import RATES, variants
+
+DOCS = Path(__file__).parents[1]
+STUDIES = DOCS / "study"
+PAIRS = (
+    ("modular", "monolithic"),
+    ("modular_op", "modular"),
+    ("gt_modular", "modular"),
+    ("gt_modular", "modular_op"),
+)
+
+
+def read() -> modtf.Study:
+    """Read all reported models."""
+    return modtf.Study.read(STUDIES / "first_cosine.zip")
+
+
+def tuned() -> pd.DataFrame:
+    """Return the validation loss at the end of every trial; R is part of the setting's name."""
+    archive = STUDIES / "first_cosine_tuning.zip"
+    found = [
+        trial_losses(archive, trials(variants(), chosen, num_rules)).assign(num_rules=num_rules)
+        for num_rules, chosen in RATES.items()
+    ]
+    return pd.concat(found)
+
+
+def ratios(study: modtf.Study, constant: modtf.Study) -> str:
+    """Return the loss of variants as a multiple of another's, under both schedules, in Markdown."""
+    rows = []
+    for part in study.by_kind:
+        [same] = (each for each in constant.by_kind if each.kinds == part.kinds)
+        for num_rules in sorted(part.performance["num_rules"].unique(), reverse=True):
+            for first, second in PAIRS:
+                cells = [
+                    _ratio(each, int(num_rules), first, second, where)
+                    for each in (same, part)
+                    for where in (IN, OUT)
+                ]
+                label = kind_label(*part.kinds[0][:2])
+                rows.append([label, str(num_rules), f"{first} / {second}", *cells])
+    header = [f"{how}, {where.split()[0]}" for how in ("constant", "cosine") for where in (IN, OUT)]
+    return markdown_table(["task type", "R", "variants", *header], rows, left=3)
+
+
+def _ratio(part: modtf.Study, num_rules: int, first: str, second: str, where: str) -> str:
+    rows = part.performance
+    rows = rows[(rows["num_rules"] == num_rules) & (rows["distribution"] == where)]
+    return times(rows[rows["variant"] == first], rows[rows["variant"] == second], part.level)
+
+
+def measured(study: modtf.Study) -> list[str]:
+    """Return performance and measures of every variant, a table per task type and R, in Markdown."""
+    tables = []
+    for part in study.by_kind:
+        for num_rules, rows in part.results.groupby("num_rules", sort=False):
+            header, cells = table_cells(rows, part.level)
+            title = f"**{kind_label(*part.kinds[0][:2])}, R = {num_rules}, cosine schedule**"
+            table = markdown_table(header[:-2], [row[:-2] for row in cells])
+            tables.append(stands_on(part.cells, part.checkpoint, f"{title}\n\n{table}"))
+    return tables
+
+
+def texts(study: modtf.Study) -> dict[str, list[str]]:
+    """Return the tables of the page."""
+    constant = modtf.Study.read(STUDIES / "first.zip").of_families(["mlp"])
+    searches = [
+        f"**R = {num_rules}**\n\n{rates(rows)}"
+        for num_rules, rows in tuned().groupby("num_rules", sort=False)
+    ]
+    return {"study.md": [ratios(study, constant), *measured(study), *searches]}
+
+
+def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
+    """Draw nothing: the page has tables."""
+    return []
+
+
+if __name__ == "__main__":
+    print("\n\n".join(texts(read())["study.md"]))
