@@ -39,6 +39,7 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "factors_cosine": "modtf.experiments.modarch.studies.factors_cosine",
         "factors_cosine_tuning": "modtf.experiments.modarch.studies.factors_cosine",
         "open_questions": "modtf.experiments.modarch.studies.open_questions",
+        "seeds": "modtf.experiments.modarch.studies.seeds",
         "open_questions_tuning": "modtf.experiments.modarch.studies.open_questions",
         "misrouting_cosine": "modtf.experiments.modarch.studies.misrouting_cosine",
         "misrouting_cosine_tuning": "modtf.experiments.modarch.studies.misrouting_cosine",

@@ -56,9 +56,8 @@ def trained(arch: str, learning_rate: float, tasks: Iterable[int], **changes: ob
     protocol: dict[str, object] = {f"training.{name}": value for name, value in LENGTH[arch].items()}
     protocol |= {f"evaluation.{name}": value for name, value in SMALL.items()}
     shared = {"setting": "regression", "num_rules": 8, "width": 32, "preset": "quick"}
-    members = tuple((task, 0) for task in tasks)
-    rate = {"training.learning_rate": learning_rate}
-    return grid(arch=arch, members=members, **(shared | protocol | rate | changes))
+    shared |= {"arch": arch, "members": tuple((task, 0) for task in tasks)}
+    return grid(**(shared | protocol | {"training.learning_rate": learning_rate} | changes))
 
 
 def of(arch: str, names: Iterable[str] = VARIANTS, **changes: object) -> Grid:

@@ -1,0 +1,92 @@
+"""Print whether better specialised seeds perform better: the table of docs/study.md.
+
+    modtf sweep --study=seeds --out=studies/seeds
+    modtf report --results=studies/seeds --archive=docs/study/seeds.zip
+    python docs/scripts/draw_seeds.py
+
+The question was fixed before the models were trained: alignment against the loss in distribution, once for
+each router. The other columns are shown beside it.
+"""
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import modtf
+from modtf.analysis import IN, OUT, kind_label
+from modtf.analysis.claims.evidence import AGREEMENT, Evidence, mean_evidence
+from modtf.analysis.claims.numbers import measured, measures_in
+from modtf.analysis.contents import stands_on
+from modtf.analysis.intervals import holm
+from modtf.analysis.text import markdown_table
+from modtf.analysis.tracking import rank_correlation
+from modtf.metrics import MEASURES, Measure
+
+DOCS = Path(__file__).parents[1]
+MODEL = ["num_rules", "width", "data_seed", "seed"]
+DRAWS = 20_000  # permutations
+ASKED = (MEASURES["alignment"], IN)
+
+
+def read() -> modtf.Study:
+    """Return all models of the study."""
+    return modtf.Study.read(DOCS / "study" / "seeds.zip")
+
+
+def by_task(study: modtf.Study, variant: str, measure: Measure, where: str) -> dict[int, np.ndarray]:
+    """Return, for each task, the badness of the measure and the loss of all seeds, [2, S]."""
+    rows = study.performance
+    rows = rows[(rows["distribution"] == where) & (rows["variant"] == variant)]
+    pairs = measured(study, measure, variant)[[*MODEL, "badness"]].merge(rows[[*MODEL, "value"]], on=MODEL)
+    return {task: seeds[["badness", "value"]].to_numpy().T for task, seeds in pairs.groupby("data_seed")}
+
+
+def agreement(tasks: dict[int, np.ndarray], level: float = 0.95) -> Evidence:
+    """Return Spearman's rank correlation over the seeds of a task, 1 if the better specialised seeds always
+    perform better: its mean over tasks."""
+    found = pd.DataFrame(
+        {"data_seed": list(tasks), "value": [float(rank_correlation(*seeds)) for seeds in tasks.values()]}
+    )
+    return replace(mean_evidence(found, "value", "", level=level), limits=AGREEMENT)
+
+
+def chance(tasks: dict[int, np.ndarray], draws: int = DRAWS) -> float:
+    """Return the two-sided p of the mean agreement if losses were permuted among the seeds of each task."""
+    rng, found = np.random.default_rng(0), []
+    for badness, loss in tasks.values():
+        permuted = np.vstack([loss, rng.permuted(np.tile(loss, (draws, 1)), axis=1)])
+        found.append(rank_correlation(np.broadcast_to(badness, permuted.shape), permuted))
+    means = np.mean(found, axis=0)
+    return float(np.mean(np.abs(means) >= abs(means[0]) - 1e-12))
+
+
+def table(study: modtf.Study) -> str:
+    """Return the agreements of all routers, in Markdown."""
+    parts = [(part, variant) for part in study.by_kind for variant in part.variants]
+    p = [chance(by_task(part, variant, *ASKED)) for part, variant in parts]
+    rows = []
+    for (part, variant), corrected in zip(parts, holm(p), strict=True):
+        columns = [ASKED, *(c for c in product(measures_in(part, "specialisation"), (IN, OUT)) if c != ASKED)]
+        tasks = [by_task(part, variant, *column) for column in columns]
+        cells = [f"{e.value:.2f} ({e.interval[0]:.2f} to {e.interval[1]:.2f})" for e in map(agreement, tasks)]
+        rows.append([kind_label(*part.kinds[0][:2]), variant, cells[0], f"{corrected:.3f}", *cells[1:]])
+    names = [f"{measure.name.replace('_', ' ')}, {where.split()[0]}" for measure, where in columns]
+    header = ["task type", "router", names[0], "p, Holm", *names[1:]]
+    return markdown_table(header, rows, left=2)
+
+
+def texts(study: modtf.Study) -> dict[str, list[str]]:
+    """Return the table of the page."""
+    return {"study.md": [stands_on(study.cells, study.checkpoint, table(study))]}
+
+
+def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
+    """Draw nothing: the page has a table."""
+    return []
+
+
+if __name__ == "__main__":
+    print("\n\n".join(texts(read())["study.md"]))
