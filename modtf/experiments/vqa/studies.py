@@ -24,9 +24,8 @@ the supplement's other libraries with two rounds: 6 for `attribute` and 8 for `c
 from dataclasses import replace
 
 from modtf.cell import Cell
-from modtf.experiments.vqa import FAMILY
+from modtf.experiments.vqa import FAMILY, MAIN
 from modtf.families import FAMILIES
-from modtf.families.vqa_mnist import MAIN, OTHERS
 from modtf.families.vqa_questions import QUESTIONS
 from modtf.models.routers import default_variants
 from modtf.studies.grid import Grid, grid, together
@@ -67,8 +66,9 @@ def by_rounds() -> list[Cell]:
 @register_study("vqa_supplement")
 def others() -> list[Cell]:
     """Return the libraries that the supplement adds, on `attribute` and `comparison`."""
-    mixed = [name for name in OTHERS if "mixed" in name]
-    everywhere = [name for name in OTHERS if name not in mixed]
+    added = [variant.name for variant in FAMILIES[FAMILY].variants if not variant.by_default]
+    mixed = [name for name in added if "mixed" in name]
+    everywhere = [name for name in added if name not in mixed]
     cells = asked(["attribute", "comparison"]) * grid(variant=everywhere)
     return (cells + asked(["comparison"]) * grid(variant=mixed)).cells()
 
