@@ -38,10 +38,10 @@ def members(tasks: Iterable[int]) -> tuple[tuple[int, int], ...]:
 
 @register_study("seeds")
 def cells() -> list[Cell]:
-    """Return every router with all its tasks and seeds, those of the mlp first."""
+    """Return every router with all its tasks and seeds."""
     tasks = grid(num_rules=8, members=members(range(10, 20)))
     of_mlp = [tasks * router * under_cosine("regression", rate, **SIZES) for router, rate in ROUTERS.values()]
     shared = {"members": members(range(20, 25)), **SIZES}
     rate = open_questions.RATES["rnn"]["modular"]
     of_rnn = open_questions.trained("rnn", rate, (), **shared) * grid(variant="modular")
-    return sum(of_mlp[1:], of_mlp[0] + of_rnn).cells()
+    return sum(of_mlp, of_rnn).cells()
