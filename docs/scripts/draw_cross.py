@@ -2,7 +2,8 @@
 
     python docs/scripts/draw_cross.py
 
-It reads docs/study/misrouting.zip, and misrouting_crossed.csv, which evaluate_misrouting.py writes.
+It reads docs/study/misrouting.zip, and misrouting_crossed.csv, which evaluate_misrouting.py writes. The
+figure's panels of the MLP come from misrouting_cosine.zip and misrouting_cosine_crossed.csv.
 """
 
 from collections.abc import Mapping
@@ -23,15 +24,18 @@ from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.pairs import log_ratios
 from modtf.analysis.text import markdown_table
 from modtf.experiments.modarch.given import Dose, with_doses
+from modtf.experiments.modarch.studies.misrouting_cosine import all_rates
 from modtf.families import FAMILIES
 from modtf.results import find_cells
 from modtf.studies import load_study
 
 DOCS = Path(__file__).parents[1]
 CROSSED = DOCS / "study" / "misrouting_crossed.csv"
+COSINE = DOCS / "study" / "misrouting_cosine_crossed.csv"
 RIGHT: Dose = ("spread", 0.0, False)
 TENTH: Dose = ("spread", 0.1, True)
 RULES, WRONG = "perfect routing", "a tenth misrouted"
+TUNED = ("perfect", "spread 0.1, sampled")  # their names in the study under a cosine schedule
 
 
 def read() -> modtf.Study:
@@ -114,19 +118,30 @@ def cross_table(table: pd.DataFrame) -> str:
     )
 
 
+def shown(study: modtf.Study) -> pd.DataFrame:
+    """Return the crosses of the figure: the MLP under a cosine schedule, the RNN at its constant rate."""
+    cosine = cross(modtf.Study.read(DOCS / "study" / "misrouting_cosine.zip"), COSINE)
+    constant = cross(study.of_families(["rnn"]))
+    parts = [cosine.assign(kind=cosine["kind"] + ": cosine schedule"),
+             constant.assign(kind=constant["kind"] + ": constant rate 3e-3")]  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
+
+
 def draw_cross(table: pd.DataFrame) -> Picture:
-    """Return the picture of the cross, in distribution."""
+    """Return the picture of the crosses, in distribution."""
     table = table[table["distribution"] == IN]
     table = table.assign(
         variant=pd.Categorical(
             "evaluated with " + table["asked"], [f"evaluated with {RULES}", f"evaluated with {WRONG}"]
         )
     )
+    starts = [rates[name] for rates in all_rates().values() for name in TUNED]
     return panels(
         _mark, table, "misrouting_cross", "The cost of misrouting in training and in evaluation",
         "Loss or error in distribution as a multiple of that with perfect routing in both: geometric mean "
-        "over ten tasks with its 95% CI. A tenth misrouted: each token goes to a module of another rule with "
-        "probability 0.1.",
+        "over tasks with its 95% CI. A tenth misrouted: each token goes to a module of another rule with "
+        "probability 0.1. MLP: five tasks; the learning rate starts between "
+        f"{min(starts):g} and {max(starts):g} (tuned for each routing) and falls to 0. RNN: ten tasks.",
         column="kind", size=(3.6, 2.6),
     )  # fmt: skip
 
@@ -136,13 +151,14 @@ def _mark(axes: Axes, data: pd.DataFrame, known: Mapping[str, Look]) -> None:
     for shift, (name, part) in zip((-0.1, 0.1), data.groupby("variant", observed=True), strict=True):
         x = part["trained"].map(places) + shift
         ends = [part["mean"] - part["low"], part["high"] - part["mean"]]
-        look = known[str(name)]
+        look, side = known[str(name)], int(np.sign(shift))
         axes.errorbar(x, part["mean"], ends, label=name, color=look.colour, marker=look.marker, linestyle="")
         for at, row in zip(x, part.itertuples(), strict=True):
-            axes.annotate(f"{row.mean:.2g}", (at, row.mean), (7, -3), textcoords="offset points", size=8)
-    axes.set(yscale="log", ylim=(0.8, 60), xlim=(-0.4, 1.5), xticks=list(places.values()))
+            axes.annotate(f"{float(f'{row.mean:.3g}'):,g}", (at, row.mean), (7 * side, -3),
+                          textcoords="offset points", size=8, ha="left" if side > 0 else "right")  # fmt: skip
+    axes.set(yscale="log", ylim=(0.7, 12_000), xlim=(-0.4, 1.5), xticks=list(places.values()))
     axes.set_xticklabels([f"trained with\n{name}" for name in places])
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
@@ -153,7 +169,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
     """Write the picture of the page."""
-    return write_pngs({"misrouting_cross": draw_cross(cross(study))}, folder)
+    return write_pngs({"misrouting_cross": draw_cross(shown(study))}, folder)
 
 
 if __name__ == "__main__":

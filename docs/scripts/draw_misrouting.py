@@ -33,6 +33,7 @@ from modtf.studies import load_study
 DOCS = Path(__file__).parents[1]
 CROSSED = DOCS / "study" / "misrouting_crossed.csv"
 TENTH = 0.1
+RATES = {"mlp": "3e-4", "rnn": "3e-3"}  # constant
 APART = ("misrouting_costs", "a_tenth_misrouted_is_cheap", "half_the_modules_cost")
 CLAIMS = [*(f"{name}_{way}" for name in APART for way in WAYS.values()), "sampled_costs_more"]
 
@@ -133,8 +134,9 @@ def crossed(study: modtf.Study) -> str:
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
     tables = [
-        stands_on(part.cells, part.checkpoint, f"**{kind_label(*part.kinds[0])}**\n\n{costs(part)}")
+        stands_on(part.cells, part.checkpoint, f"**{kind}, constant rate {rate}**\n\n{costs(part)}")
         for part in study.by_kind
+        for kind, rate in [(kind_label(*part.kinds[0]), RATES[part.kinds[0][0]])]
     ]
     made = stands_on(study.cells, study.checkpoint, halved(study)), verdicts(study)
     return {"misrouting.md": [*tables, *made, stands_on(study.cells, "last", crossed(study))]}
