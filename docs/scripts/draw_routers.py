@@ -200,7 +200,9 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         if any("start" in cell.cell["model_options"] for cell in part.cells):
             made += [started(part, "alignment", ".2f", ends=True), started(part, "loss", ".4f")]
         tables += [
-            stands_on(part.cells, part.checkpoint, f"**{kind_label(*part.kinds[0])}**\n\n{table}")
+            stands_on(
+                part.cells, part.checkpoint, f"**{kind_label(*part.kinds[0])}, constant rates**\n\n{table}"
+            )
             for table in made
         ]
     return {"routers_results.md": tables}

@@ -67,7 +67,7 @@ def number_words(row: pd.Series) -> str:
 
 
 def evidence_words(row: pd.Series, level: float) -> str:
-    """Return the decisive number, its interval, the expected value, and why it did not decide."""
+    """Return the decisive number, its unit and interval, the expected value, and why it did not decide."""
     if not math.isfinite(row["value"]):
         return row["why"]
     value, *ends = (
@@ -78,7 +78,7 @@ def evidence_words(row: pd.Series, level: float) -> str:
     weakest = f" (weakest of {row['num_pieces']})" if row["num_pieces"] > 1 else ""
     interval = f", {level:.0%} CI {ends[0]:.3g} to {ends[1]:.3g}"
     interval *= not math.isnan(row["low"])
-    unit = " times the loss or error" * bool(row["is_ratio"])
+    unit = " times the loss or error" if row["is_ratio"] else f" ({row['statistic']})"
     parts = [f"{row['evidence']}{weakest}: {value:.3g}{unit}{interval}, expected {row['expected']}, "]
     parts[0] += plural(row["num_tasks"], "task")
     if row["num_missing"]:

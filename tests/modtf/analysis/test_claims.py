@@ -96,6 +96,7 @@ def test_claims_that_hold_are_supported_and_say_what_decided_them(true):
         assert claim.text in text
         assert f"[{claim.figure}]" in text
     assert all(claim.text and claim.statistic and claim.figure in FIGURES for claim in CLAIMS.values())
+    assert all(f"{row.statistic})" in text for row in lines.itertuples() if not row.is_ratio)
     assert "95% CI" in text
 
 
