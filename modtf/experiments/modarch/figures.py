@@ -1,4 +1,4 @@
-"""The figure of misrouting: performance against the distance of routing from the rules."""
+"""The figure of misrouting: the cost of routing against its distance from the rules."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -12,13 +12,15 @@ from modtf.analysis.figures.averages import counts
 from modtf.analysis.figures.layout import Look, looks
 from modtf.analysis.figures.marks import by_variant, joined
 from modtf.analysis.intervals import summarise
+from modtf.analysis.pairs import mean_ratios
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.modarch.given import GIVEN, family_of_matrices, has_dose
+from modtf.experiments.modarch.given import GIVEN, dose, family_of_matrices, has_dose
 from modtf.metrics import MEASURES
 from modtf.words import command_line
 
 AGAINST = ("alignment", "inverse_mutual_information")
 SAMPLED = ", sampled"
+PERFECT = ("spread", 0.0)  # matrix and amount
 FAMILIES = ("mlp", "mha", "rnn")
 
 
@@ -26,7 +28,8 @@ FAMILIES = ("mlp", "mha", "rnn")
 def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw performance in and out of distribution by families of fixed routing: a picture per task type.
 
-    Routers, and paired runs with their matrices, are drawn alongside.
+    Losses are multiples of perfect routing's on the same task and seed, if it was trained. Routers, and
+    paired runs with their matrices, are drawn alongside.
     """
     rows = study.results
     if not has_dose(rows).any():
@@ -51,22 +54,32 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     alike = [known[matrix]._replace(line=line) for matrix, line in zip(matrices, lines, strict=True)]
     mark = partial(_mark, dict(zip(names, alike, strict=True)))
     for (kind, num_rules, width), part in measured.groupby(["kind", "num_rules", "width"], observed=True):
-        table = _table(study, part)
+        matched = part[has_dose(part)]
+        perfect = matched[[dose(each)[:2] == PERFECT for each in matched["model_options"].astype(str)]]
+        table = _table(study, part, perfect)
         name = f"misrouting_{str(kind).lower().replace(' ', '_')}_r{num_rules}_e{width}"
         title = f"What misrouting costs: {kind}, R = {num_rules}, width {width}"
         ways = "weighted: all modules, mixed by a row of the routing matrix; sampled: one module per token"
-        text = note([counts(study, table), f"checkpoint {study.checkpoint}", ways])
+        multiples = ["geometric means of multiples of perfect routing's loss or error"] * (not perfect.empty)
+        text = note([*multiples, counts(study, table), f"checkpoint {study.checkpoint}", ways])
         yield panels(mark, table, name, title, text, "where", "against", (3.6, 2.6))
 
 
-def _table(study: TrainedModels, part: pd.DataFrame) -> pd.DataFrame:
+def _table(study: TrainedModels, part: pd.DataFrame, perfect: pd.DataFrame) -> pd.DataFrame:
     """Return the mean performance of every model, with the mean of the measure on the horizontal axis."""
     by = ["where", "variant", "model"]
-    over = ["kind", "protocol", "condition", "measure"]
-    means = summarise(part, by, over, level=study.level).set_index(by)
+    if perfect.empty:
+        over = ["kind", "protocol", "condition", "measure"]
+        means = summarise(part, by, over, level=study.level).set_index(by)
+    else:
+        same = ["where", "data_seed", "seed"]
+        pairs = part.merge(perfect[[*same, "value"]], on=same, suffixes=("_first", "_second"))
+        means = mean_ratios(pairs, by, study.level).set_index(by)
     places = part.groupby(by, observed=True)[list(AGAINST)].mean()
     drawn = [means.assign(x=places[name], against=MEASURES[name].axis_label) for name in AGAINST]
-    return pd.concat(drawn).reset_index().sort_values("x", kind="stable")
+    table = pd.concat(drawn).reset_index().sort_values("x", kind="stable")
+    unit = "" if perfect.empty else " over perfect routing's"
+    return table.assign(where=table["where"].astype(str) + unit)
 
 
 def _mark(alike: Mapping[str, Look], axes: Axes, data: pd.DataFrame, _: Mapping[str, Look]) -> None:
