@@ -55,9 +55,9 @@ def knowing_the_rule(studies: Studies) -> str:
 ## 1. Knowing the rule helps at R = {NUM_RULES}
 
 MLPs that are told which rule applies have {_ci(slow, " times the loss of MLPs that learn their routing")}
-under a cosine schedule, each variant at its own starting rate ({_models(cosine, "gt_modular", "modular")}). At a constant rate of 3e-4
-they have {_ci(ratios[MLP], " times the loss")} ({models[0]}). In the RNN, at a constant rate of 1e-3, they have
-{_ci(ratios[RNN], " times the loss")} ({models[1]}). Each ratio is taken on the same task. Setting: {NUM_RULES} rules, regression,
+under a cosine schedule, each variant at its own starting rate, from {_models(cosine, "gt_modular", "modular")}. At a constant rate of 3e-4
+they have {_ci(ratios[MLP], " times the loss")}, from {models[0]}. In the RNN, at a constant rate of 1e-3, they have
+{_ci(ratios[RNN], " times the loss")}, from {models[1]}. Each ratio is taken on the same task. Setting: {NUM_RULES} rules, regression,
 in distribution.
 
 *Caveat*: one width. Each constant rate is the same for both variants, and the RNN is far from trained. Evidence: [a small study](study.md).
@@ -78,9 +78,9 @@ def networks_seldom_find_the_rules(studies: Studies) -> str:
 ## 2. Networks seldom find the rules at R = {NUM_RULES}
 
 Alignment is a distance from the rules, so lower is better. It is 0 for one module per rule, and {1 - 1 / NUM_RULES:.3f} for random routing. In the MLP under a cosine
-schedule, the alignment of `modular` is {slow[0]}. A router that sees only the rule, `modular_op`, has {slow[1]} (5 tasks).
-At a constant rate of 3e-4 they have {_ci(found[MLP, "modular"])} and {_ci(found[MLP, "modular_op"])} ({models[0]}).
-In the RNN, at a constant rate of 1e-3, they have {_ci(found[RNN, "modular"])} and {_ci(found[RNN, "modular_op"])} ({models[1]}).
+schedule, the alignment of `modular` is {slow[0]}. A router that sees only the rule, `modular_op`, has {slow[1]}, on 5 tasks.
+At a constant rate of 3e-4 they have {_ci(found[MLP, "modular"])} and {_ci(found[MLP, "modular_op"])}, from {models[0]}.
+In the RNN, at a constant rate of 1e-3, they have {_ci(found[RNN, "modular"])} and {_ci(found[RNN, "modular_op"])}, from {models[1]}.
 
 ![Activation matrices of three variants](images/activation.png)
 
@@ -142,8 +142,8 @@ def alignment_and_price(studies: Studies) -> str:
 
 Two fixed routings both have an alignment of 0.5. In the first (`spread` .5), each rule's own module has half of the weight, and the others share the rest.
 In the second (`block` 2), two rules share two modules evenly. Out of distribution, under a cosine schedule, the first has
-{_ci(slow[0], " times perfect routing's loss")}. The second has {_ci(slow[1], " times perfect routing's loss")} (MLP regression,
-weighted, five tasks). At a constant rate of 3e-4 they have {_ci(constant[0])} and {_ci(constant[1])} times it (ten tasks).
+{_ci(slow[0], " times perfect routing's loss")}. The second has {_ci(slow[1], " times perfect routing's loss")}. Setting: MLP regression,
+weighted, five tasks. At a constant rate of 3e-4 they have {_ci(constant[0])} and {_ci(constant[1])} times it (ten tasks).
 
 Among the matrices that trained routers reach, a matrix farther from the rules does tend to cost more. Spearman's correlation within a task
 lies between {least} and {most} in distribution (weighted; {len(rows)} task types; constant rates).
