@@ -1,7 +1,6 @@
 """Endless, reproducible streams of a task: `modtf.stream`."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,13 @@ from modtf.checks import check_integer
 from modtf.datasets import host_ops
 from modtf.datasets.families.base import Parameters
 from modtf.datasets.plan import StreamPlan
+from modtf.kept import Kept
 from modtf.population import Population
 from modtf.task import Task
 
-KEPT = 16  # programs that members share: more than the streams of one training and its evaluations
 LAST_STEP = 1 << 62  # the end of its block still fits an int64
+#: shape of a plan -> the program that lone members share; more than one training and its evaluations need
+_shared_programs = Kept(16)
 
 
 def stream(
@@ -139,7 +140,7 @@ def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
     if plan.data.members_share_programs and not population.has_axis:
         with tf.init_scope():
             key, parameters = tf.nest.map_structure(lambda t: t[0], _members(plan))
-        lone, traced = (key, {**parameters, **bank}), _kept(plan.shape).setdefault("block", traced)
+        lone, traced = (key, {**parameters, **bank}), _shared_programs.of(plan.shape, lambda: traced)
 
     def starting_at(step: Any, given: Mapping[str, tf.Tensor] | None = None) -> tf.data.Dataset:
         made = tf.data.Dataset.counter(step // steps).map(
@@ -157,9 +158,3 @@ def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
 def _members(plan: StreamPlan) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Return the keys and parameters of all members."""
     return tf.constant(plan.keys), {name: tf.constant(value) for name, value in plan.parameters().items()}
-
-
-@lru_cache(KEPT)
-def _kept(shape: Hashable) -> dict[str, Any]:
-    """Return what plans of lone members of one shape share."""
-    return {}

@@ -26,7 +26,7 @@ from modtf.engines.state import (
     state_under_lock,
     write_config,
 )
-from modtf.engines.train_cell import train_cell
+from modtf.engines.train_cell import shape_of, train_cell
 from modtf.evaluation.outputs import check_conditions, find_outputs
 from modtf.files import check_writable, remove_unfinished, write_text
 from modtf.models.architectures.sizes import check_size
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from modtf.engines.work import Report
 
 MEMBERS = "members"  # in a cell's folder, holds a folder for every member
-_tried: set[Hashable] = set()  # models of this process that passed the checks of `make_member`
+_tried: set[Hashable] = set()  # shapes that passed the checks of `make_member`: keys, no kept objects
 
 
 def run_cell(
@@ -186,7 +186,7 @@ def make_member(cell: Cell, population: Population) -> keras.Model:
     differ in values only, so one is tried for all.
     """
     model = build_cell(cell, population)
-    key = _tried_as(cell, model)
+    key = shape_of(replace(cell, members=cell.members[:1]), model)
     if key in _tried:
         return model
     try:
@@ -197,16 +197,6 @@ def make_member(cell: Cell, population: Population) -> keras.Model:
     if key is not None:
         _tried.add(key)
     return model
-
-
-def _tried_as(cell: Cell, model: keras.Model) -> Hashable:
-    """Return a key that is equal for cells whose models pass the same checks; None for a user's model."""
-    if not isinstance(model, ModularModel):
-        return None
-    config = cell.to_dict()
-    del config["cell"]["members"]
-    routers = tuple(type(router) for router in model.routers.values())  # a name may be registered anew
-    return type(model), routers, type(cell.task.family), json.dumps(config, sort_keys=True)
 
 
 def train_in_turn(cell: Cell, first: keras.Model, folder: Path, **how: Any) -> None:

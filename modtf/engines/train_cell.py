@@ -48,7 +48,7 @@ def train_cell(
     population = population or cell.population
     label = cell.label if population.has_axis else f"{cell.label} {folder.name}"
     measures = partial(Evaluator, model, population, cell.protocol.evaluation, data=data)
-    with lend(_shape(cell, model, data), model, population, measures) as (model, evaluator):
+    with lend(_lent_as(cell, model, data), model, population, measures) as (model, evaluator):
         context = TrainerContext(
             cell, population, model, evaluator, folder, callbacks, label, data=data, **how
         )
@@ -134,14 +134,9 @@ def _save(model: keras.Model, folder: Path, name: str) -> None:
         (model.save if whole else model.save_weights)(temporary)
 
 
-def _shape(cell: Cell, model: keras.Model, data: str) -> Hashable:
-    """Return a key that is equal for cells that can share a model; None if this model cannot be shared."""
-    if not isinstance(model, ModularModel) or keras.backend.backend() != "tensorflow":
-        return None
-    trainer = cell.task.family.variant(cell.variant).trainer
-    if trainer != TRAINER and not getattr(resolve(trainer), "reusable", False):  # it may freeze weights
-        return None
-    if model.distribute_strategy.num_replicas_in_sync > 1:
+def shape_of(cell: Cell, model: keras.Model) -> Hashable:
+    """Return a key that is equal for cells whose models can replace each other; None for a user's model."""
+    if not isinstance(model, ModularModel):
         return None
     config = cell.to_dict()
     config["cell"]["members"] = len(cell.members)
@@ -149,4 +144,15 @@ def _shape(cell: Cell, model: keras.Model, data: str) -> Hashable:
         del config["training"][name]
     # classes, because a name may be registered anew
     routers = tuple(type(router) for router in model.routers.values())
-    return type(model), routers, data, kernels(), json.dumps(config, sort_keys=True)
+    return type(model), routers, type(cell.task.family), json.dumps(config, sort_keys=True)
+
+
+def _lent_as(cell: Cell, model: keras.Model, data: str) -> Hashable:
+    """Return a key that is equal for cells that can share a model; None if this model cannot be shared."""
+    trainer, shape = cell.task.family.variant(cell.variant).trainer, shape_of(cell, model)
+    if trainer != TRAINER and not getattr(resolve(trainer), "reusable", False):  # it may freeze weights
+        return None
+    if shape is None or keras.backend.backend() != "tensorflow":
+        return None
+    alone = model.distribute_strategy.num_replicas_in_sync == 1
+    return (shape, data, kernels()) if alone else None

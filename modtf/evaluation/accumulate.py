@@ -1,6 +1,6 @@
 """Feeds batches through a model into sums on the device, per member: only they leave it."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ from keras import ops
 from modtf.evaluation.batches import Source
 from modtf.evaluation.elementwise import error_of, loss_of
 from modtf.evaluation.programs import programs_of, with_xla
+from modtf.kept import Kept
 from modtf.observed import Place
 from modtf.population import Population
 
@@ -45,7 +46,7 @@ class Accumulator:
         parts: Mapping[str, Sequence[str]],
     ):
         self.model, self.metrics, self.parts = model, dict(metrics), parts
-        self._readers: dict[Hashable, Callable[[Any, Any], None]] = {}
+        self._readers = Kept()
 
     @cached_property
     def _outputs(self) -> Outputs:
@@ -54,9 +55,7 @@ class Accumulator:
     def run(self, source: Source, steps: int, number: int = 0, of: int = 1) -> Iterator[State]:
         """Yield the metrics after `steps` batches of each of a source's datasets: see `Source.share`."""
         with programs_of(self._outputs), source.share(steps, number, of) as iterator:
-            if source.program not in self._readers:
-                self._readers[source.program] = self._reader(source.make)
-            read = self._readers[source.program]
+            read = self._readers.of(source.program, lambda: self._reader(source.make))
             for _ in range(source.count):
                 for metric in self.metrics.values():
                     metric.reset_state()

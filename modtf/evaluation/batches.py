@@ -143,10 +143,7 @@ def _is_small(elements: Any) -> bool:
 
 def evaluation_batches(population: Population, *which: Any) -> Source:
     """Return the result of `make_batches`, built once for all models of a population."""
-    known = pipelines_of(population)
-    if which not in known:
-        known[which] = make_batches(population, *which)
-    return known[which]
+    return pipelines_of(population).of(which, lambda: make_batches(population, *which))
 
 
 def make_batches(

@@ -4,8 +4,7 @@ Activation is optional.
 """
 
 import contextlib
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -13,6 +12,7 @@ import numpy as np
 
 from modtf.datasets.streaming import stream
 from modtf.evaluation.batches import alike
+from modtf.kept import Kept
 from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
 from modtf.observed import Place
@@ -21,8 +21,7 @@ from modtf.protocol import Evaluation
 from modtf.task import Task
 
 EXAMPLES = 2
-KEPT = 8  # batches of examples, which serve several models: TensorFlow prepares each pipeline anew
-_kept_examples: OrderedDict[Hashable, tuple[Any, Any]] = OrderedDict()
+_kept_examples = Kept(8)  # for several models: TensorFlow prepares each pipeline anew
 TOLERANCE = 1e-3  # of the sum of an activation, for models in half precision
 LONGEST = 300  # characters of an error from a user's model
 
@@ -113,11 +112,7 @@ def _check_outputs(model: keras.Model, population: Population, **condition: Any)
 def _examples(population: Population, condition: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return a few examples under a condition: those of the first population of that shape and condition."""
     key = population.family, population.shape, repr(sorted(condition.items()))
-    if key not in _kept_examples:
-        while len(_kept_examples) >= KEPT:
-            _kept_examples.popitem(last=False)
-        _kept_examples[key] = next(iter(stream(population, EXAMPLES, "validation", **condition)))
-    return _kept_examples[key]
+    return _kept_examples.of(key, lambda: next(iter(stream(population, EXAMPLES, "validation", **condition))))
 
 
 def _check_target(output: Any, inputs: tuple[int, ...], target: tuple[int, ...], task: Task) -> None:

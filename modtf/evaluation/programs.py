@@ -3,37 +3,40 @@
 | what is kept | for | released |
 |---|---|---|
 | training functions of a model | the same settings | with the model, or when it is compiled otherwise |
-| a trained model and its evaluator | the next cell of the same shape | if `KEPT` others were used since |
-| pipelines of a population | its other variants, widths | when another is used; `TURNS` lone members stay |
+| programs of an evaluation | the next evaluation | with the evaluator, whose `Accumulator` has them |
 | iterators of a pipeline | the next evaluation | with the pipeline, and before Python ends |
+| a trained model and its evaluator | the next cell of the same shape | with its `Kept` |
+| pipelines of a population | its other variants, widths | with their `Kept` |
+| the program of a lone member's stream | other members | with its `Kept` in `modtf.datasets.streaming` |
+| examples on which models are tried | other models | with their `Kept` in `modtf.evaluation.outputs` |
+| a frozen network and its stages | other members | with its `Kept` in the corruptions' `modules` |
 
-A model with more than `LARGEST` weights, or whose training was interrupted, is not kept. The compiled
-programs of an evaluation belong to its `Accumulator`, and live as long as the evaluator.
+A model with more than `LARGEST` weights, or whose training was interrupted, is not kept.
 """
 
 import atexit
 import contextlib
 import math
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import keras
 
+from modtf.kept import Kept
 from modtf.models.kernels.by_device import on_cpu
 from modtf.models.kernels.gradients import no_gradients_kept
 from modtf.population import Population
 from modtf.xla.switches import no_retracing_advice, xla_alone
 
-KEPT = 8  # models: twice the variants of a comparison
-TURNS = 4  # members that train alone
 LARGEST = 1 << 22  # weights; tracing costs little compared with the training of a larger model
 
 #: key of a shape -> a trained model, and what measures it
-_models: OrderedDict[Hashable, tuple[keras.Model, Any]] = OrderedDict()
+_models = Kept(8)  # twice the variants of a comparison
+#: population -> its pipelines, whose iterators hold 28 threads and 22 MB of memory per cell
+_of_many = Kept(1)
+_of_one = Kept(4)  # members that train alone take turns in every variant
 #: source of batches -> its waiting iterators, see `modtf.evaluation.batches.Source`
 waiting_iterators: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 atexit.register(waiting_iterators.clear)  # TensorFlow would wait for their threads for ever after Python ends
@@ -50,7 +53,7 @@ class Compiled:
     optimizer: keras.optimizers.Optimizer
     losses: Mapping[str, Any]
     settings: Hashable
-    functions: dict[Hashable, Callable[[Any], Any]] = field(default_factory=dict)
+    functions: Kept = field(default_factory=Kept)
 
 
 def compiled_of(model: keras.Model) -> Compiled | None:
@@ -85,28 +88,12 @@ def lend(
         lent = model, make()
     yield lent
     if key is not None and sum(math.prod(variable.shape) for variable in model.variables) <= LARGEST:
-        _models[key] = lent  # only at the end: an interrupted model is in an unknown state
-        while len(_models) > KEPT:
-            _models.popitem(last=False)
+        _models.of(key, lambda: lent)  # only at the end: an interrupted model is in an unknown state
 
 
-def pipelines_of(population: Population) -> dict[Any, Any]:
-    """Return the pipelines of a population by what they read, for training and evaluation.
-
-    Those of the previous population are released, since their iterators hold 28 threads and 22 MB of memory
-    per cell. Members that train alone take turns in every variant, so the last `TURNS` of them stay.
-    """
-    return _of_many(population) if population.has_axis else _of_one(population)
-
-
-@lru_cache(1)
-def _of_many(population: Population) -> dict[Any, Any]:
-    return {}
-
-
-@lru_cache(TURNS)
-def _of_one(population: Population) -> dict[Any, Any]:
-    return {}
+def pipelines_of(population: Population) -> Kept:
+    """Return the pipelines of a population by what they read, for training and evaluation."""
+    return (_of_many if population.has_axis else _of_one).of(population, Kept)
 
 
 @contextlib.contextmanager

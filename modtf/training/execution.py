@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from modtf.evaluation.programs import compiled_of
+from modtf.kept import Kept
 from modtf.models.base import ModularModel
 from modtf.models.kernels.by_device import CPU, kernels, on_cpu
 from modtf.training.arithmetic import ACCELERATION, step_flops, steps_that_fit
@@ -76,11 +77,11 @@ def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[s
     steps = model.steps_per_execution
     per_program = steps_that_fit(batches.bytes_per_step, steps)
     compiled = compiled_of(model)
-    functions = {} if compiled is None else compiled.functions
-    key = (batches.program, steps, per_program, tuple(devices))
-    if key not in functions:
-        functions[key] = _train_function(model, batches, steps, per_program, devices)
-    model.train_function = functions[key]
+    functions = Kept() if compiled is None else compiled.functions
+    model.train_function = functions.of(
+        (batches.program, steps, per_program, tuple(devices)),
+        lambda: _train_function(model, batches, steps, per_program, devices),
+    )
     return batches.feed(per_program)
 
 

@@ -6,7 +6,7 @@ import pytest
 from modtf import Population, Task, stream
 from modtf.datasets import host_ops
 from modtf.datasets.plan import StreamPlan
-from modtf.datasets.streaming import _kept, pipeline
+from modtf.datasets.streaming import _shared_programs, pipeline
 
 
 # many steps in a block; one, where tokens are many
@@ -30,7 +30,7 @@ def test_lone_members_share_a_trace_and_not_their_batches():
     for data_seed in (0, 1):
         plan = StreamPlan.of(Population.of(Task("corruptions", data_seed=data_seed)), host_ops, 4)
         drawn.append(next(iter(pipeline(plan)(0)))[0]["inputs"].numpy())
-        traces.append(_kept(plan.shape)["block"].experimental_get_tracing_count())
+        traces.append(_shared_programs[plan.shape].experimental_get_tracing_count())
     assert (drawn[0] != drawn[1]).any()
     assert traces[0] == traces[1]
 

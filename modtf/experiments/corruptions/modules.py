@@ -8,8 +8,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from modtf.experiments.corruptions.phases import Batches, Judge, Views
+from modtf.experiments.corruptions.phases import Judge, Views
 from modtf.families.orders import RULES
+from modtf.kept import Kept
 from modtf.protocol import Training
 from modtf.training.trainer import TrainerContext
 
@@ -113,26 +114,20 @@ def copy_weights(source: Any, target: Any) -> None:
         variable.assign(original)
 
 
-Phases = dict[Sequence[int], tuple[Any, Judge]]
-#: the last frozen network, and its phases by their sites; without sites, the network itself
-_kept: dict[Hashable, tuple[Any, Phases]] = {}
+_kept = Kept(1)  # the last frozen network, and the judges of its stages
 
 
-def _frozen(network: Any, key: Hashable) -> tuple[Any, Phases]:
-    """Return a frozen network with the weights of `network`, and its phases so far.
+def _frozen(network: Any, key: Hashable) -> tuple[Any, Kept]:
+    """Return a frozen network with the weights of `network`, and the judges so far of it and of its phases.
 
     Members of a cell use the same one, since compiling its phases costs more than a short training.
     """
     config = {name: value for name, value in network.get_config().items() if name != "population"}
     key = type(network), network.population.shape, repr(sorted(config.items())), key
-    if key not in _kept:
-        _kept.clear()
-        copy = type(network)(**network.get_config())
-        copy.trainable = False
-        _kept[key] = copy, {}
-    copy, phases = _kept[key]
+    copy, judges = _kept.of(key, lambda: (type(network)(**network.get_config()), Kept()))
+    copy.trainable = False
     copy.become(network)
-    return copy, phases
+    return copy, judges
 
 
 class ModuleStages:
@@ -149,17 +144,15 @@ class ModuleStages:
         self, context: TrainerContext, views: Views, phase: Callable[..., "ModulePhase"], key: Hashable
     ):
         self.context, self.network, self.views, self.phase = context, context.model, views, phase
-        self._frozen, self._phases = _frozen(context.model, key)
-        self._validation: dict[int, Batches] = {}
+        self._frozen, self._judges = _frozen(context.model, key)
+        self._validation = Kept(1)
 
     def train_network(
         self, stage: str, views: Views, losses: dict[str, Any], steps: int, training: Training
     ) -> None:
         """Train the network itself, in place of which every member trains the kept one."""
         batches, (network, context) = views.validation(), (self._frozen, self.context)
-        if () not in self._phases:
-            self._phases[()] = network, Judge(network, [losses], batches)
-        judge = self._phases[()][1]
+        judge = self._judges.of("network", lambda: Judge(network, [losses], batches))
         judge.batches = batches
         network.trainable, context.model = True, network
         try:
@@ -194,17 +187,16 @@ class ModuleStages:
     def _started(
         self, rule: int, sites: tuple[int, ...], modules: Sequence[Any]
     ) -> tuple["ModulePhase", Judge]:
-        if rule not in self._validation:
-            self._validation = {rule: self.views.of(rule, 0).validation()}
-        batches = self._validation[rule]
-        if sites not in self._phases:
+        def new() -> Judge:
             phase = self.phase(self._frozen, sites)
             phase(batches[0][0])  # creates the weights of its modules
-            self._phases[sites] = phase, Judge(phase, phase.groups, batches)
-        phase, judge = self._phases[sites]
+            return Judge(phase, phase.groups, batches)
+
+        batches = self._validation.of(rule, self.views.of(rule, 0).validation)
+        judge = self._judges.of(sites, new)
         judge.batches = batches
-        phase.start_from(modules)
-        return phase, judge
+        judge.model.start_from(modules)
+        return judge.model, judge
 
     def _fit(
         self, stage: str, phase: "ModulePhase", rule: int, epochs: float, training: Training, **how: Any

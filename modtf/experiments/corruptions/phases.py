@@ -77,18 +77,15 @@ class Views:
         moved = self.moved if coloured and (training or self.moved == "all") else "no"
         options = {"fresh": self.noise == "fresh" and training, "moved": moved}
         number = len(self.rules) if self.rules else None
-        known, key = (
-            pipelines_of(self.context.population),
-            (split, self.batch_size, number, *options.values()),
+        population, size = self.context.population, self.batch_size
+        starting_at = pipelines_of(population).of(
+            (split, size, number, *options.values()),
+            lambda: pipeline(
+                StreamPlan.of(population, host_ops, size, split, seq_len=number, options=options)
+            ),
         )
-        if key not in known:
-            known[key] = pipeline(
-                StreamPlan.of(
-                    self.context.population, host_ops, self.batch_size, split, seq_len=number, options=options
-                )
-            )
         views = {} if self.rules is None else {"views": tf.constant(self.rules, tf.int32)}
-        return known[key](step, views)
+        return starting_at(step, views)
 
 
 class Judge:
@@ -104,7 +101,7 @@ class Judge:
     """
 
     def __init__(self, model: keras.Model, groups: Sequence[Mapping[str, Any]], batches: Batches):
-        self.batches = batches
+        self.model, self.batches = model, batches
         self.losses = self.accuracies = np.full(len(groups), np.nan)
 
         @tf.function(autograph=False)

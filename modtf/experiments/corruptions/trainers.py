@@ -113,7 +113,7 @@ def erm(context: TrainerContext, noise: str = "stored", longer: float = 1.0) -> 
         noise: "stored" is drawn once, as in the released data; "fresh" in every epoch.
         longer: multiplies the protocol's number of steps.
     """
-    views, losses = Views(context, None, noise, "each"), {"target": _shared_losses(0.0)[0]}
+    views, losses = Views(context, None, noise, "each"), {"target": _losses(0.0)[0]}
     steps = round(longer * context.training.steps)
     train_stage(context, "erm", context.model, views, losses, max(1, steps))
 
@@ -135,18 +135,16 @@ def contrastive(
         noise, longer: see `erm`.
     """
     views = Views(context, ALL, noise, "all")
-    losses = dict(zip(("target", "features"), _shared_losses(strength, denominator), strict=False))
+    losses = dict(zip(("target", "features"), _losses(strength, denominator), strict=False))
     steps = views.steps(epochs_of_images(context) * longer)
     train_stage(context, "contrastive", context.model, views, losses, steps)
 
 
+@cache  # a model that is compiled with the same losses keeps its programs
 def _losses(strength: float, denominator: str = DENOMINATORS[0]) -> list[keras.losses.Loss]:
-    """Return new losses of the classes and, unless its strength is 0, of the contrast of views."""
+    """Return the losses of the classes and, unless its strength is 0, of the contrast of views."""
     contrast = [ContrastiveLoss(strength, denominator)] if strength > 0 else []
     return [SettingLoss("categorical"), *contrast]
-
-
-_shared_losses = cache(_losses)  # a model that is compiled with the same losses keeps its programs
 
 
 @checked_by(check_trainer_options)
@@ -182,7 +180,7 @@ def modular(
     phase, key = partial(ModulePhase, losses=losses, pass_through=pass_through), (strength, denominator)
     stages = ModuleStages(context, Views(context, (1, 0), noise, "all"), phase, (*key, pass_through))
     clean, training = Views(context, ALL[:1], noise, "all"), replace(context.training, learning_rate=id_rate)
-    of_class = {"target": _shared_losses(0.0)[0]}
+    of_class = {"target": _losses(0.0)[0]}
     stages.train_network("id", clean, of_class, clean.steps(epochs), training)
     best: dict[str, tuple[int, Any]] = {}
     for rule, name in enumerate(CORRUPTIONS, 1):

@@ -1,7 +1,6 @@
 """A cell that reuses another cell's compiled model ends with the same numbers."""
 
 import gc
-from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ import numpy as np
 import pytest
 
 from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
-from modtf.engines.train_cell import _shape
+from modtf.engines.train_cell import _lent_as
 from modtf.evaluation import programs
 from modtf.evaluation.evaluator import Evaluator
+from modtf.kept import Kept
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.build import build_cell
 from modtf.models.routers import ROUTERS
@@ -28,7 +28,7 @@ def cell(variant, members, **protocol):
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch):
-    monkeypatch.setattr(programs, "_models", OrderedDict())
+    monkeypatch.setattr(programs, "_models", Kept(8))
 
 
 def ends(cell, out):
@@ -81,7 +81,7 @@ def test_a_second_cell_of_the_same_shape_traces_nothing(tmp_path, traces):
 
 def lend(cell, data="auto"):
     model, population = build_cell(cell, cell.population), cell.population
-    key = _shape(cell, model, data)
+    key = _lent_as(cell, model, data)
     return programs.lend(
         key, model, population, lambda: Evaluator(model, population, cell.protocol.evaluation)
     )
@@ -102,10 +102,10 @@ def test_other_shapes_are_not_shared(monkeypatch):
     for each in (one, *others):
         with lend(each) as (model, _):
             models.append(model)
-    assert len(set(map(id, models))) == len(models) <= programs.KEPT
+    assert len(set(map(id, models))) == len(models) <= programs._models.most
     with lend(replace(one, members=((3, 3),))) as (model, _):
         assert model is models[0]
-    monkeypatch.setattr(programs, "KEPT", 2)
+    monkeypatch.setattr(programs._models, "most", 2)
     with lend(others[-1]) as (last, _):
         pass
     assert [kept for kept, _ in programs._models.values()] == [models[0], last]

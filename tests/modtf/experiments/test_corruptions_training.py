@@ -91,9 +91,9 @@ def toy():
     images = rng.integers(0, 256, [5000, 28, 28, 1]).astype(np.uint8)
     base = base_images.BaseImages(images, np.tile(np.arange(10), 500).astype(np.int32), 5000)
     patch.setattr(base_images, "load", lambda name: base)
-    programs._of_one.cache_clear()  # pipelines of the real images, and then of these
+    programs._of_one.clear()  # pipelines of the real images, and then of these
     yield
-    programs._of_one.cache_clear()
+    programs._of_one.clear()
     patch.undo()
 
 
