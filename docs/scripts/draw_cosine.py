@@ -20,7 +20,7 @@ from modtf.analysis.contents import stands_on
 from modtf.analysis.intervals import holm
 from modtf.analysis.pairs import log_ratios
 from modtf.analysis.table import table_cells
-from modtf.analysis.text import markdown_table
+from modtf.analysis.text import markdown_table, with_interval
 from modtf.cell import Cell
 from modtf.experiments.modarch.studies.factors import CAPACITIES, CLAMPED, TUNED, of_mlp
 from modtf.experiments.modarch.studies.factors_cosine import (
@@ -136,8 +136,7 @@ def _ratio(first: pd.DataFrame, second: pd.DataFrame, level: float) -> tuple[str
     if first["folder"].iloc[0] == second["folder"].iloc[0]:
         return "", float("nan")
     found = mean_evidence(logs, "log", "", level=level)
-    mean, low, high = np.exp([found.value, *found.interval])
-    return f"{mean:.2f} ({low:.2f} to {high:.2f})", 2 * min(found.p_for, found.p_against)
+    return with_interval(*np.exp([found.value, *found.interval])), 2 * min(found.p_for, found.p_against)
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:

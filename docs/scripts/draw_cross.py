@@ -22,7 +22,7 @@ from modtf.analysis.contents import stands_on, whole_kinds
 from modtf.analysis.figures.base import Picture, write_pngs
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.pairs import log_ratios
-from modtf.analysis.text import markdown_table
+from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.modarch.given import Dose, with_doses
 from modtf.experiments.modarch.studies.misrouting_cosine import all_rates
 from modtf.families import FAMILIES
@@ -100,7 +100,7 @@ def _multiple(rows: pd.DataFrame, best: pd.DataFrame, level: float) -> dict[str,
 def cross_table(table: pd.DataFrame) -> str:
     """Return the cross in Markdown."""
     table = table.assign(
-        words=[f"{r.mean:.2f} ({r.low:.2f} to {r.high:.2f})" for r in table.itertuples()],
+        words=[with_interval(r.mean, r.low, r.high) for r in table.itertuples()],
         way=table["trained"] + " / " + table["asked"],
     )
     wide = table.pivot(index=["kind", "distribution"], columns="way", values="words")

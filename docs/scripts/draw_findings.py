@@ -15,6 +15,7 @@ from open_questions_tables import losses, models, num_models
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims import mean_evidence
+from modtf.analysis.text import with_interval
 from modtf.analysis.tracking import BY_RULES
 from modtf.experiments.modarch.given import Dose, times, with_doses
 
@@ -113,7 +114,7 @@ def training_against_asking(studies: Studies) -> str:
     def ratio(number: int, trained: str, asked: str, unit: str) -> str:
         row = by_schedule[number].loc[(MLP, IN, trained, asked)]
         form = ",.0f" if row.low > 100 else ".1f"
-        return _ci(f"{row['mean']:{form}} ({row.low:{form}} to {row.high:{form}})", unit)
+        return _ci(with_interval(row["mean"], row.low, row.high, form), unit)
 
     return f"""\
 ## 4. Misrouting costs more in evaluation than in training
@@ -157,7 +158,7 @@ def balance_is_not_specialisation(studies: Studies) -> str:
     table = studies.factors.judged_measures
     same = (table["measure"] == "load_variation") & (table["over"] == BY_RULES)
     rows = table[same].set_index("kind").loc[[MLP, RNN]].itertuples()
-    numbers = {row.Index: _ci(f"{row.correlation:+.2f} ({row.low:+.2f} to {row.high:+.2f})") for row in rows}
+    numbers = {row.Index: _ci(with_interval(row.correlation, row.low, row.high, "+.2f")) for row in rows}
     return f"""\
 ## 6. Balance is not specialisation
 
@@ -230,7 +231,7 @@ def _mean(part: modtf.Study, variant: str, measure: str) -> str:
     rows = part.results
     same = (rows["variant"] == variant) & (rows["measure"] == measure) & (rows["num_rules"] == NUM_RULES)
     found = mean_evidence(rows[same], "value", "", level=part.level)
-    return "{:.2f} ({:.2f} to {:.2f})".format(found.value, *found.interval)
+    return with_interval(found.value, *found.interval)
 
 
 def _ci(words: str, unit: str = "") -> str:

@@ -6,17 +6,15 @@ Both are tables of docs/misrouting.md. The matrices are the final ones of router
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
-from scipy import stats
+from draw_seeds import agreement
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
-from modtf.analysis.claims.evidence import AGREEMENT, mean_evidence
 from modtf.analysis.contents import stands_on
-from modtf.analysis.text import markdown_table
+from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.modarch.given import WAYS, times, with_doses
 from modtf.metrics import MEASURES
 
@@ -62,12 +60,9 @@ def _matrices(part: modtf.Study) -> pd.DataFrame:
 
 def _agreement(prices: pd.DataFrame, name: str, level: float) -> str:
     worse = 1.0 if MEASURES[name].smaller_is_better else -1.0
-    found = [
-        {"data_seed": task, "value": stats.spearmanr(worse * rows[name], rows["value"]).statistic}
-        for task, rows in prices.groupby("data_seed")
-    ]
-    mean = replace(mean_evidence(pd.DataFrame(found), "value", "", level=level), limits=AGREEMENT)
-    return f"{mean.value:.2f} ({mean.interval[0]:.2f} to {mean.interval[1]:.2f})"
+    tasks = prices.groupby("data_seed")
+    found = agreement({task: (worse * rows[name], rows["value"]) for task, rows in tasks}, level)
+    return with_interval(found.value, *found.interval)
 
 
 def by_rate(studies: Mapping[str, modtf.Study]) -> str:

@@ -20,7 +20,7 @@ from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.table import table_cells
-from modtf.analysis.text import markdown_table
+from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.modarch.claims.misrouting import MARGIN, NARROWER
 from modtf.experiments.modarch.given import GIVEN, WAYS, effect, times
 from modtf.families import IID
@@ -187,8 +187,7 @@ def started(part: modtf.Study, measure: str, form: str, *, ends: bool = False) -
 
 def _mean(rows: pd.DataFrame, level: float, form: str) -> str:
     found = mean_evidence(rows, "value", "", level=level)
-    mean, low, high = (format(number, form) for number in (found.value, *found.interval))
-    return f"{mean} ({low} to {high})"
+    return with_interval(found.value, *found.interval, form)
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:

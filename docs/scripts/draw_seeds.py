@@ -8,12 +8,14 @@ The question was fixed before the models were trained: alignment against the los
 each router. The other columns are shown beside it.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
@@ -21,7 +23,7 @@ from modtf.analysis.claims.evidence import AGREEMENT, Evidence, mean_evidence
 from modtf.analysis.claims.numbers import measured, measures_in
 from modtf.analysis.contents import stands_on
 from modtf.analysis.intervals import holm
-from modtf.analysis.text import markdown_table
+from modtf.analysis.text import markdown_table, with_interval
 from modtf.analysis.tracking import rank_correlation
 from modtf.metrics import MEASURES, Measure
 
@@ -44,11 +46,11 @@ def by_task(study: modtf.Study, variant: str, measure: Measure, where: str) -> d
     return {task: seeds[["badness", "value"]].to_numpy().T for task, seeds in pairs.groupby("data_seed")}
 
 
-def agreement(tasks: dict[int, np.ndarray], level: float = 0.95) -> Evidence:
-    """Return Spearman's rank correlation over the seeds of a task, 1 if the better specialised seeds always
-    perform better: its mean over tasks."""
+def agreement(tasks: Mapping[int, Iterable[ArrayLike]], level: float = 0.95) -> Evidence:
+    """Return Spearman's rank correlation of two numbers of the models of a task, 1 if they always rank models
+    alike: its mean over tasks."""
     found = pd.DataFrame(
-        {"data_seed": list(tasks), "value": [float(rank_correlation(*seeds)) for seeds in tasks.values()]}
+        {"data_seed": list(tasks), "value": [float(rank_correlation(*pair)) for pair in tasks.values()]}
     )
     return replace(mean_evidence(found, "value", "", level=level), limits=AGREEMENT)
 
@@ -71,7 +73,7 @@ def table(study: modtf.Study) -> str:
     for (part, variant), corrected in zip(parts, holm(p), strict=True):
         columns = [ASKED, *(c for c in product(measures_in(part, "specialisation"), (IN, OUT)) if c != ASKED)]
         tasks = [by_task(part, variant, *column) for column in columns]
-        cells = [f"{e.value:.2f} ({e.interval[0]:.2f} to {e.interval[1]:.2f})" for e in map(agreement, tasks)]
+        cells = [with_interval(mean.value, *mean.interval) for mean in map(agreement, tasks)]
         rows.append([kind_label(*part.kinds[0][:2]), variant, cells[0], f"{corrected:.3f}", *cells[1:]])
     names = [f"{measure.name.replace('_', ' ')}, {where.split()[0]}" for measure, where in columns]
     header = ["task type", "router", names[0], "p, Holm", *names[1:]]

@@ -18,7 +18,7 @@ from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs, match_members
-from modtf.analysis.text import markdown_table
+from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.sqoop import PLAIN, TREES
 
 DOCS = Path(__file__).parents[1]
@@ -46,7 +46,7 @@ def accuracies(study: modtf.Study) -> str:
             means = summarise(own, ["distribution"], ["condition", "protocol"], level=part.level)
             means = means.set_index("distribution")
             shown = [
-                f"{mean:.1f} ({low:.1f} to {min(high, 100):.1f})"
+                with_interval(mean, low, min(high, 100), ".1f")
                 for mean, low, high in means.loc[[IN, OUT], ["mean", "low", "high"]].to_numpy()
             ]
             rows.append(
@@ -75,7 +75,7 @@ def gains(study: modtf.Study) -> str:
         [
             row.objects,
             f"{row.first} over {row.second}",
-            f"{row.gain:+.1f} ({row.gain_low:+.1f} to {row.gain_high:+.1f})",
+            with_interval(row.gain, row.gain_low, row.gain_high, "+.1f"),
             f"{row.p_corrected:.3f}",
         ]
         for row in found.itertuples()
@@ -85,10 +85,8 @@ def gains(study: modtf.Study) -> str:
         if len(each) == 2 and not any(matched.empty for matched in each):
             two, five = (matched.set_index(["data_seed", "seed"])["gain"] for matched in each)
             difference = mean_evidence((five - two).reset_index(), "gain", "", level=study.level)
-            low, high = difference.interval
-            rows.append(
-                ["5 less 2", " over ".join(pair), f"{difference.value:+.1f} ({low:+.1f} to {high:+.1f})", ""]
-            )
+            shown = with_interval(difference.value, *difference.interval, "+.1f")
+            rows.append(["5 less 2", " over ".join(pair), shown, ""])
     header = ["objects", "gain on new pairs", "points of accuracy", f"p, Holm over {len(found)}"]
     return markdown_table(header, rows, left=2)
 

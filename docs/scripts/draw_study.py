@@ -25,7 +25,7 @@ from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import as_ratio
-from modtf.analysis.text import markdown_table
+from modtf.analysis.text import markdown_table, with_interval
 from modtf.analysis.trained import CHOICES
 from modtf.results import CellFolder
 
@@ -117,7 +117,7 @@ def savings(study: modtf.Study) -> str:
     for kind in table.index.unique("kind"):
         found = (table.loc[(kind, *column)] for column in columns)
         ratios = [[as_ratio(number) for number in (r.gain, r.high, r.low)] for r in found]
-        rows.append([kind, *("{:.2f} ({:.2f} to {:.2f})".format(*numbers) for numbers in ratios)])
+        rows.append([kind, *(with_interval(*numbers) for numbers in ratios)])
     return markdown_table(
         ["task type", *(f"{variant} / modular, {where}" for variant, where in columns)], rows
     )

@@ -17,7 +17,7 @@ from modtf.analysis import IN, OUT
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs
-from modtf.analysis.text import listing, markdown_table
+from modtf.analysis.text import listing, markdown_table, with_interval
 from modtf.experiments.vqa.claims import against_chance, routed
 from modtf.families import FAMILIES
 from modtf.families.vqa_questions import QUESTIONS
@@ -96,7 +96,7 @@ def of_library(part: modtf.Study, name: str, gains: pd.DataFrame) -> list[str]:
     if name not in gains.index:
         return [name, *about, *found, "", ""]
     row = gains.loc[name]
-    gain = f"{row['gain']:+.1f} ({row['gain_low']:+.1f} to {row['gain_high']:+.1f})"
+    gain = with_interval(row["gain"], row["gain_low"], row["gain_high"], "+.1f")
     return [name, *about, *found, gain, f"{row['p_corrected']:.3f}" if row["p"] == row["p"] else ""]
 
 
@@ -107,8 +107,7 @@ def found_by_routers(study: modtf.Study) -> list[str]:
         tasks, groups = routed(part)
         for measure in (alignment, inverse_mutual_information) if tasks else ():
             chance = against_chance(list(tasks.values()), groups, measure)
-            low, high = chance.interval
-            by_chance = f"{chance.permuted.mean():.3f} ({low:.3f} to {high:.3f})"
+            by_chance = with_interval(chance.permuted.mean(), *chance.interval, ".3f")
             name = measure.__name__.replace("_", " ")
             rows.append(
                 [asked(part), name, len(tasks), f"{chance.tasks.mean():.3f}", by_chance, f"{chance.p:.3f}"]

@@ -8,6 +8,7 @@ import pandas as pd
 from open_questions_tables import ENDS, ORACLE, words
 
 from modtf.analysis.intervals import intervals
+from modtf.analysis.text import with_interval
 
 
 def examples_needed(sizes: Sequence[float], losses: Sequence[float], target: float) -> float:
@@ -94,5 +95,4 @@ def _in_words(row: dict[str, object], size: float | None = None) -> dict[str, ob
         return {**row, "text": "not determined"}
     if size is None:
         return {**row, "text": words(numbers)}
-    mean, low, high = (f"{number:,.0f}" for number in numbers)
-    return {**row, "text": f"{mean} ({low} to {high})"}
+    return {**row, "text": with_interval(*numbers, ",.0f")}

@@ -10,7 +10,7 @@ from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.intervals import LEVEL, holm, intervals
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import log_ratios, two_sided
-from modtf.analysis.text import markdown_table, short_number
+from modtf.analysis.text import markdown_table, short_number, with_interval
 from modtf.families import FAMILIES, IID
 
 ORACLE = "gt_modular"
@@ -90,8 +90,7 @@ def against(rows: pd.DataFrame, base: str = ORACLE) -> pd.DataFrame:
 
 def words(row: pd.Series) -> str:
     """Return "1.23 (1.01 to 1.49)"."""
-    center, low, high = (short_number(row[name]) for name in ENDS)
-    return f"{center} ({low} to {high})"
+    return with_interval(*(short_number(row[name]) for name in ENDS), form="")
 
 
 def with_words(table: pd.DataFrame) -> pd.DataFrame:

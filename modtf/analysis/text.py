@@ -68,6 +68,16 @@ def interval_words(mean: Mapping[str, Any] | pd.Series, level: float, of: str = 
     return f"({', '.join([*([of] if of else []), interval, tasks])})"
 
 
+def with_interval(value: Any, low: Any, high: Any, form: str = ".2f") -> str:
+    """Return a number with its interval, both in the same format.
+
+    Example:
+        >>> with_interval(0.2, 0.1, 0.25)
+        '0.20 (0.10 to 0.25)'
+    """
+    return f"{value:{form}} ({low:{form}} to {high:{form}})"
+
+
 def short_number(value: float) -> str:
     """Return a number with two decimals, or with two significant digits if it is small.
 

@@ -7,7 +7,7 @@ import pandas as pd
 from modtf.analysis.claims.judge import BESIDE, INITIALS, ORDER, VERDICTS
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.pairs import as_ratio
-from modtf.analysis.text import plural
+from modtf.analysis.text import plural, with_interval
 from modtf.analysis.trained import CHOICES
 
 LEGEND = (
@@ -63,7 +63,7 @@ def number_words(row: pd.Series) -> str:
     if row["is_ratio"]:
         value, high, low = map(as_ratio, (row["value"], row["low"], row["high"]))
         return f"{value:.2f} times ({low:.2f} to {high:.2f})"
-    return f"{row['value']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})"
+    return with_interval(row["value"], row["low"], row["high"], "+.2f")
 
 
 def evidence_words(row: pd.Series, level: float) -> str:

@@ -8,6 +8,7 @@ from modtf.analysis.claims.numbers import SERIES
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import log_ratios, match_members, mean_ratios
+from modtf.analysis.text import with_interval
 from modtf.analysis.trained import TrainedModels
 
 GIVEN = "clamped"
@@ -112,7 +113,7 @@ def times(values: pd.DataFrame, others: pd.DataFrame, level: float = LEVEL) -> s
     if both.empty:
         return ""
     [ratio] = mean_ratios(both, level=level).itertuples()
-    return f"{ratio.mean:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+    return with_interval(ratio.mean, ratio.low, ratio.high)
 
 
 def effect(pairs: pd.DataFrame, within: float, level: float, *, as_difference: bool = False) -> str:
@@ -132,10 +133,9 @@ def effect(pairs: pd.DataFrame, within: float, level: float, *, as_difference: b
     else:
         change, within = log_ratios(pairs), np.log1p(within)
     evidence = mean_evidence(pairs.assign(change=change), "change", "", within=within, level=level)
-    numbers = np.array([evidence.value, *evidence.interval])
-    form = "{:+.2f}" if as_difference else "{:.2f}"
-    mean, low, high = map(form.format, numbers if as_difference else np.exp(numbers))
-    return f"{mean} ({low} to {high})" + " =" * (evidence.p_for < SURE)
+    numbers = evidence.value, *evidence.interval
+    shown = with_interval(*numbers, form="+.2f") if as_difference else with_interval(*np.exp(numbers))
+    return shown + " =" * (evidence.p_for < SURE)
 
 
 def _is(doses: pd.DataFrame, matrix: str, amount: float, drawn: bool) -> pd.Series:
