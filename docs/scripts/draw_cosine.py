@@ -15,10 +15,9 @@ import pandas as pd
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
-from modtf.analysis.claims import mean_evidence
 from modtf.analysis.contents import stands_on
 from modtf.analysis.intervals import holm
-from modtf.analysis.pairs import log_ratios
+from modtf.analysis.pairs import ratios_to
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table, with_interval
 from modtf.cell import Cell
@@ -129,14 +128,10 @@ def schedules(part: modtf.Study, constant: modtf.Study) -> str:
 
 def _ratio(first: pd.DataFrame, second: pd.DataFrame, level: float) -> tuple[str, float]:
     """Return the geometric mean of the ratios with its interval, and the two-sided p that it is 1."""
-    both = first[["data_seed", "value"]].merge(
-        second[["data_seed", "value"]], on="data_seed", suffixes=("_first", "_second")
-    )
-    logs = both.assign(log=log_ratios(both))
     if first["folder"].iloc[0] == second["folder"].iloc[0]:
         return "", float("nan")
-    found = mean_evidence(logs, "log", "", level=level)
-    return with_interval(*np.exp([found.value, *found.interval])), 2 * min(found.p_for, found.p_against)
+    [ratio] = ratios_to(first, second, level=level).itertuples()
+    return with_interval(ratio.mean, ratio.low, ratio.high), ratio.p
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:

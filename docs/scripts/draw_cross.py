@@ -17,11 +17,10 @@ from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
-from modtf.analysis.claims import mean_evidence
 from modtf.analysis.contents import stands_on, whole_kinds
 from modtf.analysis.figures.base import Picture, write_pngs
 from modtf.analysis.figures.layout import Look, panels
-from modtf.analysis.pairs import log_ratios
+from modtf.analysis.pairs import ratios_to
 from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.modarch.given import Dose, with_doses
 from modtf.experiments.modarch.studies.misrouting_cosine import all_rates
@@ -75,7 +74,7 @@ def cross(study: modtf.Study, crossed: Path = CROSSED) -> pd.DataFrame:
             }
             for (trained, said), rows in values.items():
                 shared = {"kind": kind_label(arch, setting), "distribution": where}
-                ends = _multiple(rows, best, part.level)
+                [ends] = ratios_to(rows, best, level=part.level)[["mean", "low", "high"]].to_dict("records")
                 found.append({**shared, "trained": trained, "asked": said, **ends})
     return pd.DataFrame(found)
 
@@ -86,15 +85,6 @@ def _dose(rows: pd.DataFrame, which: Dose, prefix: str) -> pd.DataFrame:
     matrix, amount, drawn = (rows[f"{prefix}{name}"] for name in names)
     same = (matrix == which[0]) & (amount == which[1])
     return rows[same & (drawn == which[2])] if which[1] else rows[same]
-
-
-def _multiple(rows: pd.DataFrame, best: pd.DataFrame, level: float) -> dict[str, float]:
-    """Return mean, low and high of the geometric mean of the ratios on the same tasks."""
-    both = rows[["data_seed", "value"]].merge(
-        best[["data_seed", "value"]], on="data_seed", suffixes=("_first", "_second")
-    )
-    found = mean_evidence(both.assign(log=log_ratios(both)), "log", "", level=level)
-    return dict(zip(("mean", "low", "high"), np.exp([found.value, *found.interval]), strict=True))
 
 
 def cross_table(table: pd.DataFrame) -> str:

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 import modtf
 from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.intervals import LEVEL, holm, intervals
 from modtf.analysis.labels import parse_options
-from modtf.analysis.pairs import log_ratios, two_sided
+from modtf.analysis.pairs import ratios_to
 from modtf.analysis.text import markdown_table, short_number, with_interval
 from modtf.families import FAMILIES, IID
 
@@ -74,12 +73,8 @@ def ratios(
         variant, mean (geometric), low, high, num_tasks, num_models (pairs), num_missing, and p (two-sided, of
         a ratio of 1).
     """
-    columns, key = ["variant", *MEMBER, "value"], [*MEMBER, *on]
-    pairs = rows[columns].merge(others[[*key, "value"]], on=key, suffixes=("_first", "_second"))
-    logs = pairs.assign(value=log_ratios(pairs))[columns]
-    table = means(logs, level=level)
-    p = two_sided(table, level, columns=ENDS)
-    return with_words(table.assign(p=p, **np.exp(table[ENDS])))
+    order = rows[["variant"]].drop_duplicates()
+    return with_words(order.merge(ratios_to(rows, others, ["variant"], on, level), on="variant"))
 
 
 def against(rows: pd.DataFrame, base: str = ORACLE) -> pd.DataFrame:

@@ -87,11 +87,32 @@ def mean_ratios(pairs: pd.DataFrame, by: Sequence[str] = (), level: float = LEVE
         level: of the interval.
 
     Returns:
-        The columns of `by`, then those of `summarise`. Pairs without a finite logarithm are left out and
-        counted in num_missing.
+        The columns of `by`, then those of `summarise`, and p (two-sided, of a ratio of 1). Pairs without a
+        finite logarithm are left out and counted in num_missing.
     """
     table, ends = intervals(pairs.assign(log=log_ratios(pairs)), by, "log", level), list(ENDS.values())
-    return table.assign(**np.exp(table[ends]))
+    return table.assign(p=two_sided(table, level, columns=ends), **np.exp(table[ends]))
+
+
+def ratios_to(
+    first: pd.DataFrame,
+    second: pd.DataFrame,
+    by: Sequence[str] = (),
+    on: Sequence[str] = (),
+    level: float = LEVEL,
+) -> pd.DataFrame:
+    """Return `mean_ratios` of the values of two tables on the same tasks and seeds.
+
+    Args:
+        first, second: tables with `data_seed`, `seed` and `value`.
+        by: columns of `first`; each combination of their values becomes a row.
+        on: further columns in which both agree.
+        level: of the interval.
+    """
+    key = ["data_seed", "seed", *on]
+    columns = list(dict.fromkeys([*by, *key, "value"]))
+    pairs = first[columns].merge(second[[*key, "value"]], on=key, suffixes=("_first", "_second"))
+    return mean_ratios(pairs, by, level)
 
 
 def log_ratios(pairs: pd.DataFrame) -> pd.Series:

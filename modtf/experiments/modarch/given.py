@@ -7,7 +7,7 @@ from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.claims.numbers import SERIES
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import parse_options
-from modtf.analysis.pairs import log_ratios, match_members, mean_ratios
+from modtf.analysis.pairs import log_ratios, match_members, ratios_to
 from modtf.analysis.text import with_interval
 from modtf.analysis.trained import TrainedModels
 
@@ -106,14 +106,8 @@ def times(values: pd.DataFrame, others: pd.DataFrame, level: float = LEVEL) -> s
     """Return the ratio to other values on the same tasks and seeds as text; "" if there are none.
 
     It is the geometric mean over tasks with its interval."""
-    member = ["data_seed", "seed"]
-    both = values[[*member, "value"]].merge(
-        others[[*member, "value"]], on=member, suffixes=("_first", "_second")
-    )
-    if both.empty:
-        return ""
-    [ratio] = mean_ratios(both, level=level).itertuples()
-    return with_interval(ratio.mean, ratio.low, ratio.high)
+    ratios = ratios_to(values, others, level=level).itertuples()
+    return "".join(with_interval(ratio.mean, ratio.low, ratio.high) for ratio in ratios)
 
 
 def effect(pairs: pd.DataFrame, within: float, level: float, *, as_difference: bool = False) -> str:
