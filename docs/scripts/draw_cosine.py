@@ -145,10 +145,5 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"routers_results.md": found}
 
 
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Draw nothing: the page has tables."""
-    return []
-
-
 if __name__ == "__main__":
     print("\n\n".join(texts(read())["routers_results.md"]))

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from draw_misrouting import read
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
-from modtf.analysis.contents import stands_on, whole_kinds
+from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import Picture, write_pngs
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.pairs import ratios_to
@@ -25,8 +26,6 @@ from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.modarch.given import Dose, with_doses
 from modtf.experiments.modarch.studies.misrouting_cosine import all_rates
 from modtf.families import FAMILIES
-from modtf.results import find_cells
-from modtf.studies import load_study
 
 DOCS = Path(__file__).parents[1]
 CROSSED = DOCS / "study" / "misrouting_crossed.csv"
@@ -35,12 +34,6 @@ RIGHT: Dose = ("spread", 0.0, False)
 TENTH: Dose = ("spread", 0.1, True)
 RULES, WRONG = "perfect routing", "a tenth misrouted"
 TUNED = ("perfect", "spread 0.1, sampled")  # their names in the study under a cosine schedule
-
-
-def read() -> modtf.Study:
-    """Return all models of the task types that were run completely."""
-    cells = find_cells(DOCS / "study" / "misrouting.zip")
-    return modtf.Study.read(whole_kinds(cells, load_study("misrouting").cells))
 
 
 def cross(study: modtf.Study, crossed: Path = CROSSED) -> pd.DataFrame:

@@ -205,11 +205,6 @@ def texts(studies: Studies) -> dict[str, list[str]]:
     return {"findings.md": [finding(studies) for finding in FINDINGS]}
 
 
-def draw(studies: Studies, folder: Path = DOCS / "images") -> list[Path]:
-    """Draw nothing: the pictures are those of other pages."""
-    return []
-
-
 def _by_kind(study: modtf.Study) -> dict[str, modtf.Study]:
     return {kind_label(*part.kinds[0][:2]): part for part in study.by_kind if part.kinds[0][0] != "mha"}
 

@@ -58,10 +58,5 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"misrouting.md": [crossed, *tables, verdicts(study, CLAIMS), rates(tuned())]}
 
 
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Draw nothing: the page has tables."""
-    return []
-
-
 if __name__ == "__main__":
     print("\n\n".join(texts(read())["misrouting.md"]))

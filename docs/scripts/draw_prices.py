@@ -93,10 +93,5 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"misrouting.md": [stands_on(study.cells, study.checkpoint, ranks(study)), by_rate(studies)]}
 
 
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Draw nothing: the page has a table."""
-    return []
-
-
 if __name__ == "__main__":
     print("\n\n".join(texts(read())["misrouting.md"]))

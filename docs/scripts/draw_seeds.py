@@ -85,10 +85,5 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"study.md": [stands_on(study.cells, study.checkpoint, table(study))]}
 
 
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Draw nothing: the page has a table."""
-    return []
-
-
 if __name__ == "__main__":
     print("\n\n".join(texts(read())["study.md"]))

@@ -92,10 +92,5 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"study.md": [ratios(study, constant), *measured(study), *searches]}
 
 
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Draw nothing: the page has tables."""
-    return []
-
-
 if __name__ == "__main__":
     print("\n\n".join(texts(read())["study.md"]))
