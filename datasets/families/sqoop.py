@@ -15,6 +15,8 @@ GREEN = np.array([0.0, 1.0, 0.0])
 class Scenes(RuleData):
     """A finite set whose answers are yes and no in turn. Pairs come in turn; relations are drawn."""
 
+    members_share_programs = True
+
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
         keys = np.stack([philox.words(random_key(task, 0, "scenes", split)) for split in SPLITS])

@@ -9,6 +9,7 @@ import numpy as np
 from keras import initializers, layers, ops
 
 from modtf.models.base import ModularModel
+from modtf.models.kernels.normalisation import BatchNormalization
 from modtf.task import random_key
 
 #: the scale and mode of Keras's `VarianceScaling` with uniform numbers
@@ -96,7 +97,7 @@ class Layers:
 
     def norm(self, name: str, affine: bool = True) -> layers.Layer:
         how: dict[str, Any] = {"center": affine, "scale": affine, "name": name, "dtype": self.dtype}
-        return layers.BatchNormalization(momentum=0.9, epsilon=1e-5, **how)
+        return BatchNormalization(momentum=0.9, epsilon=1e-5, **how)
 
     def embedding(self, name: str, words: int, width: int, bound: float | None = None) -> layers.Layer:
         """Return an embedding with standard normal numbers, or uniform ones up to a bound."""

@@ -19,6 +19,7 @@ from modtf.families.vqa_library import (
     encoder_layers,
 )
 from modtf.models.initial import InitialWeights
+from modtf.models.kernels.normalisation import can_fuse, fused_normalisation
 from modtf.models.layers import weight_of
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # of batch normalisation, in PyTorch's convention
@@ -109,6 +110,12 @@ class Modules(keras.layers.Layer):
         if f"{name}_bias" in w:
             return ops.relu(x + w[f"{name}_bias"])
         mean, variance = w[f"{name}_mean"], w[f"{name}_variance"]
+        if w["training"] and w.get("counted") is None and can_fuse(x):
+            affine = w[f"{name}_scale"], w[f"{name}_shift"]
+            x, *now = fused_normalisation(x, *affine, EPSILON)
+            for part, old, new in zip(("mean", "variance"), (mean, variance), now, strict=True):
+                w["seen"][f"{name}_{part}"] = ops.stop_gradient(old + MOMENTUM * (new - old))
+            return ops.relu(x)
         if w["training"]:
             axes, weight = list(range(len(x.shape) - 1)), 1.0
             if w.get("counted") is not None:

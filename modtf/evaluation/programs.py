@@ -36,7 +36,7 @@ LARGEST = 1 << 22  # weights; tracing costs little compared with the training of
 _models = Kept(8)  # twice the variants of a comparison
 #: population -> its pipelines, whose iterators hold 28 threads and 22 MB of memory per cell
 _of_many = Kept(1)
-_of_one = Kept(4)  # members that train alone take turns in every variant
+_of_one = Kept(5)  # members that train alone take turns in every variant; most studies have five
 #: source of batches -> its waiting iterators, see `modtf.evaluation.batches.Source`
 waiting_iterators: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 atexit.register(waiting_iterators.clear)  # TensorFlow would wait for their threads for ever after Python ends

@@ -25,10 +25,11 @@ def test_a_member_sees_what_it_sees_alone(draw, any_family, split):
     np.testing.assert_equal(draw(tasks[1], 2, seed=7, **options), alone)
 
 
-def test_lone_members_share_a_trace_and_not_their_batches():
+@pytest.mark.parametrize("family", ["corruptions", "sqoop"])
+def test_lone_members_share_a_trace_and_not_their_batches(family):
     drawn, traces = [], []
     for data_seed in (0, 1):
-        plan = StreamPlan.of(Population.of(Task("corruptions", data_seed=data_seed)), host_ops, 4)
+        plan = StreamPlan.of(Population.of(Task(family, data_seed=data_seed)), host_ops, 4)
         drawn.append(next(iter(pipeline(plan)(0)))[0]["inputs"].numpy())
         traces.append(_shared_programs[plan.shape].experimental_get_tracing_count())
     assert (drawn[0] != drawn[1]).any()

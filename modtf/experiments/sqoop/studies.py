@@ -1,4 +1,4 @@
-r"""Studies of SQOOP: 8 cells, about 40 core-minutes; 4 long ones, about 75; 4 to find their rates, about 45.
+r"""Studies of SQOOP: 8 cells, about 40 core-minutes; 4 long ones, about 50; 4 to find their rates, about 30.
 
     python launch/sweep.py --study=sqoop_quick --out=runs/sqoop_quick
 

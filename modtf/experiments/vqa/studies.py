@@ -16,9 +16,9 @@ parameters, about as many as `group_group_group` at width 16 (202,776). It separ
 
 The study `vqa_attribute` varies the rounds of combinations for `attribute`: 1, 2, 5 and 20 with the five main
 libraries. Its five cells with two rounds are those of `vqa_quick`, which a sweep into the same folder does
-not train again. The other 15 cells, 75 models, take about 210 core-minutes. The study `vqa_supplement` has
+not train again. The other 15 cells, 75 models, take about 2 core-hours. The study `vqa_supplement` has
 the supplement's other libraries with two rounds: 6 for `attribute` and 8 for `comparison`, 70 models, about
-6 core-hours.
+4 core-hours.
 """
 
 from dataclasses import replace
