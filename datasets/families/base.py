@@ -96,6 +96,14 @@ class RuleData(ABC):
                 "by name."
             )
         drawn = [{**own, **variations.parameters(task)} for own, task in zip(drawn, tasks, strict=True)]
+        for name in drawn[0]:
+            shapes = {np.shape(one[name]): task.data_seed for one, task in zip(drawn, tasks, strict=True)}
+            if len(shapes) > 1:
+                (shape, seed), (other, another), *_ = shapes.items()
+                raise ValueError(
+                    f"These {self.task.arch} tasks cannot share a stream: {name} has shape {shape} for data "
+                    f"seed {seed}, and {other} for {another}. Make one stream per task."
+                )
         self.stacked = {name: np.stack([d[name] for d in drawn]) for name in drawn[0]}
 
     @staticmethod

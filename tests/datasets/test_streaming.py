@@ -65,6 +65,11 @@ MLP, MHA = Task(num_rules=4), Task(arch="mha", num_rules=4)
         (MLP, {"seed": [0]}, "is not valid for one task"),
         ([MLP, MLP], {"seed": [0, 1.5]}, "seed=1.5"),
         ([MLP, MHA], {"seed": [0, 1]}, "differ in data_seed only"),
+        (
+            [Task("vqa_mnist", data_seed=seed) for seed in (0, 1)],
+            {},
+            r"cannot share a stream: tuples has shape \(81, 4\) for data seed 0, and \(83, 4\) for 1",
+        ),
     ],
 )
 def test_stream_refuses(task, options, message):
