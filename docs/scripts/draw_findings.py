@@ -23,6 +23,7 @@ DOCS = Path(__file__).parents[1]
 NUM_RULES = 8
 LEARNED = ("modular", "modular_op")
 MLP, RNN = kind_label("mlp", "regression"), kind_label("rnn", "regression")
+CLASSES = kind_label("mlp", "classification")
 HALF: Dose = ("spread", 0.5, False)
 SHARED: Dose = ("block", 2, False)
 
@@ -52,16 +53,19 @@ def knowing_the_rule(studies: Studies) -> str:
     models = [_models(parts[kind], "gt_modular", "modular") for kind in (MLP, RNN)]
     cosine = _by_kind(studies.first_cosine)[MLP]
     slow = _against(cosine.performance, "gt_modular", "modular")
+    at_last = _against(cosine.at("last").performance, "gt_modular", "modular")
     return f"""\
-## 1. Knowing the rule helps at R = {NUM_RULES}
+## 1. Routing by the rule helps at R = {NUM_RULES}
 
-MLPs that are told which rule applies have {_ci(slow, " times the loss of MLPs that learn their routing")}
-under a cosine schedule, each variant at its own starting rate, from {_models(cosine, "gt_modular", "modular")}. At a constant rate of 3e-4
-they have {_ci(ratios[MLP], " times the loss")}, from {models[0]}. In the RNN, at a constant rate of 1e-3, they have
+All networks here see which rule applies. The oracle, `gt_modular`, always uses the rule's own module; `modular` learns its routing.
+In the MLP, under a cosine schedule, the oracle has {_ci(slow, " times the loss of `modular`")}.
+Each has its own starting rate; there are {_models(cosine, "gt_modular", "modular")}. At a constant rate of 3e-4
+it has {_ci(ratios[MLP], " times the loss")}, from {models[0]}. In the RNN, at a constant rate of 1e-3, it has
 {_ci(ratios[RNN], " times the loss")}, from {models[1]}. Each ratio is taken on the same task. Setting: {NUM_RULES} rules, regression,
 in distribution.
 
-*Caveat*: one width. Each constant rate is the same for both variants, and the RNN is far from trained. Evidence: [a small study](study.md).
+*Caveat*: one width. Losses are means over the last tenth of training. At the last weights the first ratio is {_ci(at_last)}.
+Each constant rate is the same for both variants, and the RNN is far from trained. Evidence: [a small study](study.md).
 """
 
 
@@ -76,16 +80,17 @@ def networks_seldom_find_the_rules(studies: Studies) -> str:
     models = [_models(parts[kind], *LEARNED) for kind in (MLP, RNN)]
     slow = [_ci(_mean(_by_kind(studies.first_cosine)[MLP], variant, "alignment")) for variant in LEARNED]
     return f"""\
-## 2. Networks seldom find the rules at R = {NUM_RULES}
+## 2. MLPs do not find the rules at R = {NUM_RULES}; in the RNN a router that sees only the rule comes near
 
 Alignment is a distance from the rules, so lower is better. It is 0 for one module per rule, and {1 - 1 / NUM_RULES:.3f} for random routing. In the MLP under a cosine
-schedule, the alignment of `modular` is {slow[0]}. A router that sees only the rule, `modular_op`, has {slow[1]}, on 5 tasks.
+schedule, the alignment of `modular`, whose router sees the rule and the inputs, is {slow[0]}.
+A router that sees only the rule, `modular_op`, has {slow[1]}, on 5 tasks.
 At a constant rate of 3e-4 they have {_ci(found[MLP, "modular"])} and {_ci(found[MLP, "modular_op"])}, from {models[0]}.
 In the RNN, at a constant rate of 1e-3, they have {_ci(found[RNN, "modular"])} and {_ci(found[RNN, "modular_op"])}, from {models[1]}.
 
 ![Activation matrices of three variants](images/activation.png)
 
-*Caveat*: small networks with {NUM_RULES} rules and {NUM_RULES} modules. With 2 rules learned routing often finds them. Evidence: [a small study](study.md#under-a-cosine-schedule).
+*Caveat*: small networks with {NUM_RULES} rules and {NUM_RULES} modules. With 2 rules MLPs mostly find them under a cosine schedule. Evidence: [a small study](study.md#under-a-cosine-schedule).
 """
 
 
@@ -94,15 +99,18 @@ def sampling_costs_weighting_forgives(studies: Studies) -> str:
     constant, cosine = (_by_kind(study)[MLP] for study in (studies.misrouting, studies.cosine))
     half, tenth = (_price(constant, *which) for which in (HALF, TENTH))
     slow_half, slow_tenth = (_price(cosine, *which) for which in (HALF, TENTH))
+    last_half, last_tenth = (_price(cosine.at("last"), *which) for which in (HALF, TENTH))
     return f"""\
 ## 3. A mixture forgives far more than a wrong choice
 
 With half of every token's weight on wrong modules, an MLP has {_ci(slow_half, " times the loss of perfect routing")}.
 With a tenth of its tokens sent to a wrong module, it has {_ci(slow_tenth, " times perfect routing's loss")}.
-Routing was fixed, not learned. Setting: regression, in distribution, a cosine schedule, each routing at its own starting rate, five tasks.
+Routing was fixed, not learned, and the same in training and evaluation. Setting: regression, in distribution, a cosine schedule, each routing at its own
+starting rate, five tasks, means over the last tenth of training.
 
-*Caveat*: the multiples depend on the learning rate. At a constant 3e-4, where perfect routing's loss is far larger, they
-are {_ci(half)} and {_ci(tenth)}, over ten tasks. Evidence: [the cost of misrouting](misrouting.md).
+*Caveat*: the multiples depend on the checkpoint and on the learning rate. At the last weights they are {_ci(last_half)} and {_ci(last_tenth)}.
+At a constant 3e-4, where perfect routing's loss is far larger, they are {_ci(half)} and {_ci(tenth)}, over ten tasks.
+Modules trained with perfect routing forgive much less ([the cost of misrouting](misrouting.md)).
 """
 
 
@@ -134,10 +142,14 @@ Evidence: [the cost of misrouting](misrouting.md).
 
 def alignment_and_price(studies: Studies) -> str:
     """Return two matrices of equal alignment, and how well alignment ranks the final matrices of routers."""
-    parts = (_by_kind(study)[MLP] for study in (studies.cosine, studies.misrouting))
+    parts = [_by_kind(study)[MLP] for study in (studies.cosine, studies.misrouting)]
+    within = [_price(parts[0], *which) for which in (HALF, SHARED)]
     slow, constant = ([_price(part, *which, where=OUT) for which in (HALF, SHARED)] for part in parts)
-    rows = [row.split("|") for row in ranks(studies.factors).splitlines() if "weighted" in row]
-    least, *_, most = sorted(row[3].strip().split()[0] for row in rows)
+    rows = [row.split("|") for row in ranks(studies.factors).splitlines()]
+    weighted, sampled = (
+        [row[3].strip().split()[0] for row in rows if any(way in cell for cell in row)]
+        for way in ("weighted", "sampled")
+    )
     return f"""\
 ## 5. Equal alignment can hide very different costs
 
@@ -145,9 +157,10 @@ Two fixed routings both have an alignment of 0.5. In the first (`spread` .5), ea
 In the second (`block` 2), two rules share two modules evenly. Out of distribution, under a cosine schedule, the first has
 {_ci(slow[0], " times perfect routing's loss")}. The second has {_ci(slow[1], " times perfect routing's loss")}. Setting: MLP regression,
 weighted, five tasks. At a constant rate of 3e-4 they have {_ci(constant[0])} and {_ci(constant[1])} times it (ten tasks).
+In distribution no difference between them is shown: under cosine they have {_ci(within[0])} and {_ci(within[1])} times it.
 
-Among the matrices that trained routers reach, a matrix farther from the rules does tend to cost more. Spearman's correlation within a task
-lies between {least} and {most} in distribution (weighted; {len(rows)} task types; constant rates).
+Among the matrices that trained routers reach, a matrix farther from the rules tends to cost more if its modules are weighted. Spearman's correlation within a task
+lies between {min(weighted)} and {max(weighted)} in distribution ({len(weighted)} task types; constant rates). If they are sampled, it lies between {min(sampled)} and {max(sampled)}.
 
 *Caveat*: the first two matrices were made by hand. Evidence: [the cost of misrouting](misrouting.md).
 """
@@ -157,13 +170,13 @@ def balance_is_not_specialisation(studies: Studies) -> str:
     """Return the load and the alignment of random routing, compared with a collapsing router."""
     table = studies.factors.judged_measures
     same = (table["measure"] == "load_variation") & (table["over"] == BY_RULES)
-    rows = table[same].set_index("kind").loc[[MLP, RNN]].itertuples()
+    rows = table[same].set_index("kind").loc[[MLP, CLASSES, RNN]].itertuples()
     numbers = {row.Index: _ci(with_interval(row.correlation, row.low, row.high, "+.2f")) for row in rows}
     return f"""\
 ## 6. Balance is not specialisation
 
-Whether routers with more even load align better with the rules depends on the task type. The rank correlation is
-{numbers[MLP]} in MLP regression. In RNN regression it is {numbers[RNN]}. A positive value means: the more even, the better aligned.
+In MLP regression it is not shown that routers with more even load align better with the rules. The rank correlation is {numbers[MLP]}.
+In MLP classification it is {numbers[CLASSES]}, in RNN regression {numbers[RNN]}. A positive value means: the more even, the better aligned.
 Intervals are over routers and tasks. Random routing is perfectly balanced and carries no information about the rule.
 
 *Caveat*: ten routers in the MLP, five in the RNN, all at constant rates. Evidence: [which measures track specialisation](measures.md).
@@ -178,11 +191,11 @@ def knowing_the_rule_saves_data(studies: Studies) -> str:
     most = matched["num_train"].max()
     needed = matched[matched["num_train"] == most].set_index("variant")["text"]
     return f"""\
-## 7. Knowing the rule saves data
+## 7. Routing by the rule saves data
 
-MLPs that are told the rule need {_ci(needed["modular"], " examples")} for the loss that networks that learn their routing
-reach with {most:,.0f} examples, and {_ci(needed["monolithic"], " examples")} for that of monolithic networks. Setting: {NUM_RULES} rules, regression,
-in distribution, {num_models(found)}, cosine schedule.
+The oracle needs {_ci(needed["modular"], " examples")} for the loss that `modular` reaches with {most:,.0f} examples. For the loss of
+`monolithic` with as many it needs {_ci(needed["monolithic"], " examples")}. Setting: MLP, {NUM_RULES} rules, regression, in distribution,
+{num_models(found)}, cosine schedule.
 
 *Caveat*: one width, and the same number of steps whatever the number of examples; the checkpoint is the one with the lowest loss on fresh
 validation examples. Evidence: [answers to open questions](open_questions.md#finite-data).
