@@ -1,9 +1,10 @@
 """Trains your router on frozen tasks and compares it with the reference results of the package.
 
-Version modtf-1: regression of the mlp and the rnn, eight rules, five tasks that no study draws, one seed, and
-the same steps and learning rates for all. Only your router is trained, in minutes. It is compared in and out
-of distribution, by collapse and specialisation, with the published variants, the registered routers, fixed
-routing and the cards of other laboratories. Rerun the command to resume.
+Version modtf-2: regression of the mlp and the rnn, eight rules, five tasks that no study draws, one seed, and
+the same steps for all. The learning rate falls to 0 as a cosine; validation on three other tasks chooses its
+start for every row. Only your router is trained, in minutes. It is compared in and out of distribution, by
+collapse and specialisation, with the published variants, the registered routers, fixed routing and the cards
+of other laboratories. Rerun the command to resume.
 
 Examples:
     python launch/scorecard.py --plugin=my_router.py --variant=my_router
@@ -16,15 +17,16 @@ if __name__ == "__main__":
 
     run_file(__file__)
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 
 from modtf.cell import VARIANTS, Cell
 from modtf.checks import check_choice
-from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE, Frozen
+from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE, Frozen, best_rate
 from modtf.families import FAMILIES
 from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
@@ -48,7 +50,8 @@ def define_flags(values: flags.FlagValues) -> None:
     )
     define.multi_string("set", [], words)
     words = (
-        "Train a few steps, in about a minute, to try the whole path. Its cards compare only with each other."
+        "Train a few steps, in about two minutes, to try the whole path. Its cards compare only with each "
+        "other."
     )
     define.bool("smoke", False, words)
     define.string(
@@ -58,8 +61,9 @@ def define_flags(values: flags.FlagValues) -> None:
     define.multi_string("compare", [], words)
 
 
-def own_cells(frozen: Frozen, variant: str, settings: Settings) -> list[Cell]:
-    """Return the cells of your router; an option goes to the families that have it."""
+def own_trials(frozen: Frozen, variant: str, settings: Settings) -> dict[str, dict[float, Cell]]:
+    """Return the trials of your router by family and learning rate; an option goes to the families that have
+    it."""
     for name in ("task", *PARTS):
         if settings[name]:
             raise ValueError(
@@ -70,10 +74,11 @@ def own_cells(frozen: Frozen, variant: str, settings: Settings) -> list[Cell]:
     own, known = share_options(asked, [(FAMILIES[arch], variant) for arch in frozen.protocols])
     for name in OPTIONS:
         check_known(name, asked[name], known[name], repr(variant))
-    cells = [frozen.cell(arch, variant, **own[arch, variant]) for arch in frozen.protocols]
-    for cell in cells:
-        check_cell(cell)
-    return cells
+    trials = {arch: frozen.trials(arch, variant, **own[arch, variant]) for arch in frozen.protocols}
+    for of_arch in trials.values():
+        for cell in of_arch.values():
+            check_cell(cell)
+    return trials
 
 
 def main(values: flags.FlagValues) -> None:
@@ -82,20 +87,31 @@ def main(values: flags.FlagValues) -> None:
     if values.variant is None:
         raise ValueError("Give --variant=NAME, a registered router or model; --plugin=FILE registers yours.")
     check_choice("--variant", values.variant, dict.fromkeys([*VARIANTS, *ROUTERS, *MODELS]))
-    cells = own_cells(frozen, values.variant, settings_given(values))
-    options = [f"{name}-{value}" for name, value in {**cells[0].router, **cells[0].model}.items()]
+    trials = own_trials(frozen, values.variant, settings_given(values))
+    first = next(cell for of_arch in trials.values() for cell in of_arch.values())
+    options = [f"{name}-{value}" for name, value in {**first.router, **first.model}.items()]
     out = check_writable(
         values.out or Path("runs", "_".join([frozen.version, values.variant, *options])), "--out"
     )
     from modtf.experiments.modarch.scorecard import card  # pandas takes time
+    from modtf.experiments.modarch.scorecard.search import rates_in_short, rates_table
 
     others = others_given(values.compare).items()
     cards = {whose: card.read_card(path, frozen, whose) for whose, path in others}
     cards[""] = card.reference(frozen)
-    models = sum(len(cell.members) for cell in cells)
-    print(f"{frozen.version}: {values.variant}, {models} models. Writing to {out}", flush=True)
-    cells, refused = train(cells, out, values.plugin)
-    cards[card.OURS] = submitted = card.card_of(frozen, cells, out)
+    print(f"{frozen.version}: {values.variant}. Writing to {out}", flush=True)
+    trials, refused = buildable(trials, out)
+    train(
+        "learning rates",
+        [cell for of_arch in trials.values() for cell in of_arch.values()],
+        out,
+        values.plugin,
+    )
+    search, diverged = found(trials, out)
+    refused |= diverged
+    cells = [frozen.final(trials[line["arch"]], line) for line in search]
+    train("Reported tasks", cells, out, values.plugin)
+    cards[card.OURS] = submitted = card.card_of(frozen, cells, search, out)
     card.write_card(out / CARD, submitted)
     warnings = [SMOKE_WORDS] * values.smoke + [f"{arch} is left out: {why}" for arch, why in refused.items()]
     for whose, one in cards.items():
@@ -108,9 +124,10 @@ def main(values: flags.FlagValues) -> None:
     from modtf.experiments.modarch.scorecard.page import without_given, write_page  # with figures
 
     study = card.study_of(frozen, cards)
-    page, short = write_page(study, card.name_of(submitted, card.OURS), out, warnings)
+    rates = {arch: rates_table(cards, arch) for arch in frozen.protocols}
+    page, short = write_page(study, card.name_of(submitted, card.OURS), rates, out, warnings)
     print(f"\n{tables_of(without_given(study).results)}\n")
-    print("\n".join([*warnings, *short, f"Wrote {page} and {out / CARD}"]))
+    print("\n".join([*warnings, *rates_in_short(submitted), *short, f"Wrote {page} and {out / CARD}"]))
 
 
 def others_given(arguments: Sequence[str]) -> dict[str, Path]:
@@ -122,29 +139,57 @@ def others_given(arguments: Sequence[str]) -> dict[str, Path]:
     return named
 
 
-def train(cells: list[Cell], out: Path, plugins: list[str]) -> tuple[list[Cell], dict[str, str]]:
-    """Train the unfinished cells; return the cells that can be built, and why others cannot."""
+def buildable(
+    trials: dict[str, dict[float, Cell]], out: Path
+) -> tuple[dict[str, dict[float, Cell]], dict[str, str]]:
+    """Return the families whose cells can be built, and why others cannot; `ValueError` if none can."""
     from modtf.engines.cell import check_builds
-    from modtf.engines.local import LocalEngine
-    from modtf.engines.run_study import run_study
     from modtf.engines.state import state_of
-    from modtf.engines.work import Work
 
-    built, refused = [], dict[str, str]()
-    for cell in cells:
+    built, refused = {}, dict[str, str]()
+    for arch, of_arch in trials.items():
+        cell = next(iter(of_arch.values()))
         try:
             if state_of(cell, out).name != "finished":
                 check_builds(cell)
-            built.append(cell)
+            built[arch] = of_arch
         except ValueError as error:
-            refused[cell.task.arch] = str(error)
+            refused[arch] = str(error)
     if not built:
         raise ValueError(next(iter(refused.values())))
+    return built, refused
+
+
+def found(
+    trials: Mapping[str, Mapping[float, Cell]], out: Path
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the search of every family, and why others have no rate; `ValueError` if none has one."""
+    from modtf.experiments.modarch.scorecard.search import search_of
+
+    search, refused = [], dict[str, str]()
+    for arch, of_arch in trials.items():
+        line = search_of(of_arch, out)
+        try:
+            best_rate(line)
+            search.append(line)
+        except ValueError as error:
+            refused[arch] = str(error)
+    if not search:
+        raise ValueError(" ".join(refused.values()))
+    return search, refused
+
+
+def train(what: str, cells: list[Cell], out: Path, plugins: list[str]) -> None:
+    """Train the unfinished cells."""
+    from modtf.engines.local import LocalEngine
+    from modtf.engines.run_study import run_study
+    from modtf.engines.work import Work
+
+    print(f"{what}: {sum(len(cell.members) for cell in cells)} models", flush=True)
     places = tuple(load_plugin(plugin) for plugin in plugins)  # absolute, for other processes
-    summary = run_study(built, Work(str(out.absolute()), plugins=places, retry_failed=True), LocalEngine())
+    summary = run_study(cells, Work(str(out.absolute()), plugins=places, retry_failed=True), LocalEngine())
     if not summary.is_good:
         raise ValueError(summary.stopped or "; ".join(summary.failed.values()))
-    return built, refused
 
 
 #: the whole command

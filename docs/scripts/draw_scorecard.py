@@ -1,30 +1,48 @@
 """Draw the figures of docs/scorecard.md, and print its tables.
 
+    modtf sweep --study=scorecard_tuning --out=studies/scorecard
+    python docs/scripts/draw_scorecard.py studies/scorecard
     modtf sweep --study=scorecard --out=studies/scorecard
-    modtf sweep --study=scorecard_smoke --out=studies/scorecard_smoke
     python docs/scripts/draw_scorecard.py studies/scorecard studies/scorecard_smoke
 
-Given the folders of the studies, it first writes the reference results of the package."""
+Given the folders of the studies, it first writes the reference results of the package: the search for
+learning rates, and the rows if they are trained. The smoke test's studies have `_smoke` in their names."""
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import modtf
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table
-from modtf.experiments.modarch import scorecard
+from modtf.engines.state import state_of
 from modtf.experiments.modarch.scorecard import card, compare, page
-from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE
+from modtf.experiments.modarch.scorecard.search import rates_in_short, rates_table, search_of
+from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE, Frozen
 
 DOCS = Path(__file__).parents[1]
 CARD = DOCS / "study" / "scorecard_my_router.json"
 NAME = f"my_router ({card.OURS})"
 
 
+def write_reference(frozen: Frozen, studied: Path) -> None:
+    """Write the reference results of the package from the trained cells of both studies."""
+    searched = [frozen.trials(arch, name, router=given) for arch, name, given in frozen.rows()]
+    search = [search_of(trials, studied) for trials in searched]
+    cells = frozen.reference(search)
+    are_trained = all(state_of(cell, studied).name == "finished" for cell in cells)
+    card.write_card(frozen.shipped(), card.card_of(frozen, cells if are_trained else [], search, studied))
+
+
+def cards() -> dict[str, dict[str, Any]]:
+    """Return the reference results and the card of the example plug-in's router, by owner."""
+    return {"": card.reference(FULL), card.OURS: card.read_card(CARD, FULL, card.OURS)}
+
+
 def read() -> modtf.Study:
     """Read the example plug-in's router alongside the reference results."""
-    return card.study_of(FULL, {"": card.reference(FULL), card.OURS: card.read_card(CARD, FULL, card.OURS)})
+    return card.study_of(FULL, cards())
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
@@ -36,7 +54,14 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         found = differences[differences["kind"] == part.results["kind"].iloc[0]]
         brief = compare.in_brief(found)
         tables.append(markdown_table(list(brief), brief.to_numpy().tolist()))
-    said = compare.in_short(study, NAME, differences, compare.places(study))
+    both = cards()
+    for arch in FULL.protocols:
+        rates = rates_table(both, arch)
+        tables.append(markdown_table(list(rates), rates.to_numpy().tolist()))
+    said = [
+        *rates_in_short(both[card.OURS]),
+        *compare.in_short(study, NAME, differences, compare.places(study)),
+    ]
     return {"scorecard.md": [*tables, "\n".join(said)]}
 
 
@@ -49,8 +74,7 @@ def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
 
 if __name__ == "__main__":
     for frozen, studied in zip((FULL, SMOKE), sys.argv[1:], strict=False):
-        place = Path(scorecard.__path__[0], f"{frozen.version}.json")
-        card.write_card(place, card.card_of(frozen, frozen.reference(), studied))
+        write_reference(frozen, Path(studied))
     if CARD.exists():
         trained = read()
         draw(trained)

@@ -45,6 +45,8 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "misrouting_cosine_tuning": "modtf.experiments.modarch.studies.misrouting_cosine",
         "scorecard": "modtf.experiments.modarch.studies.scorecard",
         "scorecard_smoke": "modtf.experiments.modarch.studies.scorecard",
+        "scorecard_smoke_tuning": "modtf.experiments.modarch.studies.scorecard",
+        "scorecard_tuning": "modtf.experiments.modarch.studies.scorecard",
         "paper": "modtf.experiments.modarch.studies.paper",
         "corruptions_quick": "modtf.experiments.corruptions.studies.quick",
         "corruptions_rates": "modtf.experiments.corruptions.studies.quick",

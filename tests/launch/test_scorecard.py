@@ -1,13 +1,12 @@
 """`launch/scorecard.py`: what it refuses, and the real command with a few steps."""
 
 import json
-from types import SimpleNamespace
 
 import processes
 import pytest
 from flag_values import given
 
-from modtf.cell import Cell
+from modtf.experiments.modarch.studies.scorecard import FULL, RATES, SMOKE, TUNED_ON
 from modtf.launch import scorecard
 
 PLUGIN = processes.ROOT / "examples" / "plugin" / "my_plugin.py"
@@ -15,26 +14,36 @@ PLUGIN = processes.ROOT / "examples" / "plugin" / "my_plugin.py"
 
 def test_options_go_to_your_router():
     values = given(scorecard, "--variant=top_k", "--set=router.k=2", "--set=router.modules=4")
-    cells = scorecard.own_cells(scorecard.FULL, "top_k", scorecard.settings_given(values))
-    assert [(cell.task.arch, cell.router) for cell in cells] == [
-        ("mlp", {"k": 2, "modules": 4}),
-        ("rnn", {"k": 2, "modules": 4}),
-    ]
+    trials = scorecard.own_trials(FULL, "top_k", scorecard.settings_given(values))
+    assert {arch: list(of_arch) for arch, of_arch in trials.items()} == {a: list(r) for a, r in RATES.items()}
+    cells = [cell for of_arch in trials.values() for cell in of_arch.values()]
+    assert all(cell.router == {"k": 2, "modules": 4} for cell in cells)
+    assert all([task for task, _ in cell.members] == list(TUNED_ON) for cell in cells)
 
 
-def test_a_kind_that_refuses_your_router_is_left_out(tmp_path, monkeypatch):
+def test_a_kind_that_refuses_your_router_is_left_out(tmp_path):
     """A recurrence has not seen all tokens, among which modules would choose."""
-    trained: list[Cell] = []
-
-    def run_study(cells, *_):
-        trained.extend(cells)
-        return SimpleNamespace(is_good=True)
-
-    monkeypatch.setattr("modtf.engines.run_study.run_study", run_study)
-    cells = scorecard.own_cells(scorecard.SMOKE, "expert_choice", scorecard.settings_given(given(scorecard)))
-    built, refused = scorecard.train(cells, tmp_path, [])
-    assert [cell.task.arch for cell in built] == [cell.task.arch for cell in trained] == ["mlp"]
+    trials = scorecard.own_trials(SMOKE, "expert_choice", scorecard.settings_given(given(scorecard)))
+    built, refused = scorecard.buildable(trials, tmp_path)
+    assert list(built) == ["mlp"]
     assert "a recurrence has seen only the tokens so far" in refused["rnn"]
+
+
+@pytest.mark.parametrize("arch", ["mlp", "rnn"])
+def test_a_family_that_diverges_at_every_rate_is_left_out(arch, tmp_path, monkeypatch):
+    def search_of(trials, _):
+        columns = next(iter(trials.values())).columns
+        loss = None if columns["arch"] == arch else 1.0
+        losses = {f"{rate:g}": loss for rate in trials}
+        return {name: columns[name] for name in ("arch", "variant", "model_options")} | {"losses": losses}
+
+    monkeypatch.setattr("modtf.experiments.modarch.scorecard.search.search_of", search_of)
+    trials = scorecard.own_trials(FULL, "modular", scorecard.settings_given(given(scorecard)))
+    search, refused = scorecard.found(trials, tmp_path)
+    assert [line["arch"] for line in search] == [name for name in ("mlp", "rnn") if name != arch]
+    assert f"modular diverged in the {arch} at every learning rate" in refused[arch]
+    with pytest.raises(ValueError, match="diverged"):
+        scorecard.found({arch: trials[arch]}, tmp_path)
 
 
 @pytest.mark.slow
@@ -48,7 +57,10 @@ def test_the_whole_command(tmp_path):
     assert "SMOKE" in (out / "scorecard.html").read_text()
     first = (out / "scorecard.json").read_bytes()
     card = json.loads(first)
-    assert card["version"] == "modtf-1-smoke"
+    assert card["version"] == "modtf-2-smoke"
+    assert [(line["arch"], list(line["losses"])) for line in card["search"]] == [
+        (arch, [f"{rate:g}" for rate in rates]) for arch, rates in SMOKE.rates.items()
+    ]
     assert [row["variant"] for row in card["rows"]] == 10 * ["my_router"]
     theirs = tmp_path / "theirs.json"
     theirs.write_bytes(first)

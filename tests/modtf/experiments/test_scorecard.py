@@ -3,13 +3,27 @@
 import hashlib
 import json
 import re
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import modtf
 from modtf.experiments.modarch.scorecard import card, compare, page
-from modtf.experiments.modarch.studies.scorecard import AMOUNTS, DATA, FULL, MEASURES, SMOKE, TASKS
+from modtf.experiments.modarch.scorecard.search import rates_table, search_of
+from modtf.experiments.modarch.studies.scorecard import (
+    AMOUNTS,
+    DATA,
+    FULL,
+    MEASURES,
+    RATES,
+    SMOKE,
+    TASKS,
+    TUNED_ON,
+    best_rate,
+    key_of,
+)
 from modtf.studies import STUDIES, load_study
 
 NAME = f"mine ({card.OURS})"
@@ -36,7 +50,13 @@ def rows(variant, loss, alignment, options="", archs=("mlp", "rnn")):
 
 def card_with(*models, frozen=FULL):
     head = {"version": frozen.version, "tasks": frozen.hash, "modtf": "0.1.0", "checkpoint": "tail"}
-    return {**head, "rows": [row for model in models for row in model]}
+    together = [row for model in models for row in model]
+    search = [
+        dict(zip(("arch", "variant", "model_options"), key, strict=True))
+        | {"losses": {"0.001": None, "0.01": 2.0, "0.1": 3.0}}
+        for key in sorted({key_of(row) for row in together})
+    ]
+    return {**head, "search": search, "rows": together}
 
 
 @pytest.fixture
@@ -53,7 +73,7 @@ def study_with(reference, own):
     return card.study_of(FULL, {"": reference, card.OURS: card_with(own)})
 
 
-@pytest.mark.parametrize(("frozen", "golden"), [(FULL, "438bfe98e8561735"), (SMOKE, "001ba0945788dee7")])
+@pytest.mark.parametrize(("frozen", "golden"), [(FULL, "9b863ddf07958877"), (SMOKE, "d9693f1fb9be645c")])
 def test_the_tasks_are_frozen(frozen, golden):
     """A change here needs a new version, with a new name and new reference results."""
     assert frozen.hash == golden
@@ -61,7 +81,7 @@ def test_the_tasks_are_frozen(frozen, golden):
 
 @pytest.mark.parametrize("arch", FULL.protocols)
 def test_the_data_are_frozen(arch):
-    tasks = FULL.cell(arch, "gt_modular").population.tasks
+    tasks = FULL.cell(arch, "gt_modular", 1e-3).population.tasks
     stream = modtf.stream(list(tasks), batch_size=8, split="test", seed=[0] * len(tasks))
     [(features, target)] = stream.take(1).as_numpy_iterator()
     arrays = (features["inputs"], features["rule"], target)
@@ -72,34 +92,65 @@ def test_the_data_are_frozen(arch):
 def test_no_other_study_draws_its_tasks():
     for name in STUDIES:
         seeds = {data_seed for cell in load_study(name).cells for data_seed, _ in cell.members}
-        assert name.startswith("scorecard") or not seeds & set(TASKS)
+        assert name.startswith("scorecard") or not seeds & {*TASKS, *TUNED_ON}
 
 
 @pytest.mark.parametrize("frozen", [FULL, SMOKE], ids=lambda frozen: frozen.version)
 def test_the_rows_that_are_shipped_are_those_of_the_study(frozen):
     shipped = card.reference(frozen)
+    cells = frozen.reference(shipped["search"])
     asked = {
         (cell.task.arch, cell.variant, cell.columns["model_options"], task)
-        for cell in frozen.reference()
+        for cell in cells
         for task in TASKS
     }
     names = ("arch", "variant", "model_options", "data_seed")
     assert {tuple(row[name] for name in names) for row in shipped["rows"]} == asked
     assert all(np.isfinite([row["loss"], row["loss_out"]]).all() for row in shipped["rows"])
+    assert [line["losses"].keys() for line in shipped["search"]] == [
+        {f"{rate:g}" for rate in frozen.rates[line["arch"]]} for line in shipped["search"]
+    ]
+    assert [cell.protocol.training.learning_rate for cell in cells] == list(map(best_rate, shipped["search"]))
+
+
+def test_a_rate_is_the_best_of_a_search(monkeypatch):
+    """By the validation loss after the last step, over all tasks; a task that diverged excludes a rate."""
+    trials = FULL.trials("mlp", "modular")
+    means = dict(zip(RATES["mlp"], (0.4, 0.3, np.nan), strict=True))
+    last = {cell.folder: means[rate] for rate, cell in trials.items()}
+
+    def load_history(paths):
+        [mean] = [last[Path(path).name] for path in paths]
+        rows = [(10_000, "loss", "iid", mean * factor) for factor in (0.5, 1.0, 2.0)]
+        rows += [(0, "loss", "iid", 9.0), (10_000, "loss", "scale2", 0.01), (10_000, "alignment", "iid", 0.1)]
+        return pd.DataFrame(rows, columns=["step", "measure", "condition", "value"])
+
+    monkeypatch.setattr("modtf.experiments.modarch.scorecard.search.load_history", load_history)
+    line = search_of(trials, "out")
+    assert line == {
+        "arch": "mlp",
+        "variant": "modular",
+        "model_options": "",
+        "losses": {"0.003": 0.4, "0.01": 0.3, "0.03": None},
+    }
+    assert FULL.final(trials, line) == FULL.cell("mlp", "modular", 1e-2)
 
 
 def test_a_card_is_what_was_written(tmp_path, reference):
     reference["rows"][0] |= {"loss": None, "alignment": None}  # it diverged
     card.write_card(tmp_path / "card.json", reference)
     assert card.read_card(tmp_path / "card.json", FULL) == reference
-    assert (tmp_path / "card.json").read_text().count("\n") == len(reference["rows"]) + 8
+    assert (tmp_path / "card.json").read_text().count("\n") == len(
+        reference["search"] + reference["rows"]
+    ) + 10
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": "modtf-2"}, "has version modtf-2 with the tasks .*versions cannot be compared"),
-        ({"tasks": "0123"}, f"the tasks 0123; expected modtf-1 with the tasks {FULL.hash}"),
+        ({"version": "modtf-1", "search": []}, "has version modtf-1 with .*versions cannot be compared"),
+        ({"tasks": "0123"}, f"the tasks 0123; expected modtf-2 with the tasks {FULL.hash}"),
+        ({"search": []}, "is not a scorecard.*no learning rate of"),
         ({"rows": []}, "is not a scorecard"),
         ({"rows": [{"arch": "mlp"}]}, "is not a scorecard"),
         ({"rows": rows("mine", "low", 0.5)}, "is not a scorecard"),
@@ -116,7 +167,7 @@ def test_what_is_no_card_of_the_version_is_refused(change, words, tmp_path):
 
 def test_a_card_of_a_few_steps_is_another_version(tmp_path):
     card.write_card(tmp_path / "smoke.json", card_with(rows("mine", 1.0, 0.5), frozen=SMOKE))
-    with pytest.raises(ValueError, match="has version modtf-1-smoke"):
+    with pytest.raises(ValueError, match="has version modtf-2-smoke"):
         card.read_card(tmp_path / "smoke.json", FULL)
 
 
@@ -163,12 +214,23 @@ def test_a_router_among_fixed_routings(reference):
     assert found["beyond sampled"].to_numpy() == pytest.approx(1.6 / np.sqrt(1.5 * 2))
 
 
+def rates(reference):
+    return {arch: rates_table({"": reference}, arch) for arch in FULL.protocols}
+
+
 def test_the_page(reference, tmp_path):
     study = study_with(reference, rows("mine", 1.6, 0.4))
-    path, short = page.write_page(study, NAME, tmp_path, ["SMOKE"])
+    path, short = page.write_page(study, NAME, rates(reference), tmp_path, ["SMOKE"])
     text = path.read_text()
     pictures = {"rows_mlp_regression.png", "rows_rnn_regression.png", "places.png"}
     assert {file.name for file in tmp_path.iterdir()} == {page.PAGE, page.DIFFERENCES, *pictures}
+    assert "MLP regression: learning rates" in text
+    assert rates(reference)["rnn"].to_dict("records")[0] == {
+        "variant": "gt_modular",
+        "0.001": "diverged",
+        "0.01": "2 *",
+        "0.1": "3",
+    }
     assert text.index("SMOKE") < text.index("<img") < text.index("<table")
     shown = re.sub(r"<[^>]+>", "", text)
     assert all(line.replace("'", "&#39;") in shown for line in short)
@@ -186,6 +248,6 @@ def test_the_page(reference, tmp_path):
     ],
 )
 def test_the_page_of_what_has_no_place(reference, own, tmp_path):
-    path, short = page.write_page(study_with(reference, own), NAME, tmp_path)
+    path, short = page.write_page(study_with(reference, own), NAME, rates(reference), tmp_path)
     assert path.exists()
     assert not [line for line in short if "alignment" in line or "nan" in line]

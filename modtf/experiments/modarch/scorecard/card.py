@@ -1,8 +1,7 @@
-"""A card: the results of models on the tasks of a version, as JSON, a line for every model."""
+"""A card: the results of models on the tasks of a version, as JSON, a line for every model and search."""
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,15 @@ from modtf.analysis.rows import OUT, performance_rows
 from modtf.analysis.study import Study
 from modtf.cell import Cell
 from modtf.experiments.modarch.given import GIVEN
-from modtf.experiments.modarch.studies.scorecard import MEASURES, NUM_RULES, WIDTH, Frozen
+from modtf.experiments.modarch.studies.scorecard import (
+    MEASURES,
+    NUM_RULES,
+    WIDTH,
+    Frozen,
+    Search,
+    best_rate,
+    key_of,
+)
 from modtf.families import FAMILIES, IID
 from modtf.files import write_text
 from modtf.results import load_results
@@ -26,8 +33,13 @@ OURS = "this run"
 LOSS, LOSS_OUT = "loss", "loss_out"  # in and out of distribution
 
 
-def card_of(frozen: Frozen, cells: Sequence[Cell], out: str | Path) -> dict[str, Any]:
+def card_of(frozen: Frozen, cells: Sequence[Cell], search: Search, out: str | Path) -> dict[str, Any]:
     """Return the card of finished cells in the folder `out`, with six digits of every number."""
+    head = {"version": frozen.version, "tasks": frozen.hash, "modtf": __version__, "checkpoint": CHECKPOINT}
+    return {**head, "search": list(search), "rows": _records(cells, out) if cells else []}
+
+
+def _records(cells: Sequence[Cell], out: str | Path) -> list[dict[str, Any]]:
     frame = load_results([str(Path(out, cell.folder)) for cell in cells])
     frame = frame[frame["checkpoint"] == CHECKPOINT].astype({"measure": str})
     judged = performance_rows(frame)
@@ -35,15 +47,19 @@ def card_of(frozen: Frozen, cells: Sequence[Cell], out: str | Path) -> dict[str,
     rows = pd.concat([judged.assign(measure=names), frame[frame["measure"].isin(MEASURES)]])
     wide = rows.astype(dict.fromkeys(MODEL[:3], str)).set_index([*MODEL, "measure"])["value"].unstack()
     wide = wide.reindex(columns=[LOSS, LOSS_OUT, *MEASURES]).map(lambda value: float(f"{value:.6g}"))
-    records = wide.astype(object).where(wide.notna(), None).reset_index().to_dict("records")
-    head = {"version": frozen.version, "tasks": frozen.hash, "modtf": __version__, "checkpoint": CHECKPOINT}
-    return {**head, "rows": records}
+    records: list[dict[str, Any]] = (
+        wide.astype(object).where(wide.notna(), None).reset_index().to_dict("records")
+    )
+    return records
 
 
 def write_card(path: str | Path, card: Mapping[str, Any]) -> None:
-    """Write a card, a line for every model."""
-    rows = ",\n".join(f"  {json.dumps(row)}" for row in card["rows"])
-    write_text(path, json.dumps({**card, "rows": []}, indent=1).replace("[]", f"[\n{rows}\n ]") + "\n")
+    """Write a card, a line for every search and every model."""
+    text = json.dumps({**card, "search": [], "rows": []}, indent=1)
+    for part in ("search", "rows"):
+        lines = ",\n".join(f"  {json.dumps(line)}" for line in card[part])
+        text = text.replace(f'"{part}": []', f'"{part}": [\n{lines}\n ]')
+    write_text(path, text + "\n")
 
 
 def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
@@ -53,23 +69,27 @@ def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
         versions = card["version"], card["tasks"], card["modtf"]
-        rows_of(card, frozen, whose)
-    except (OSError, KeyError, TypeError, ValueError) as error:
+        if versions[:2] == (frozen.version, frozen.hash):
+            searched = {key_of(line) for line in card["search"] if best_rate(line)}
+            unknown = {key_of(row) for row in card["rows"]} - searched
+            if unknown:
+                raise ValueError(f"no learning rate of {sorted(unknown)[0]}")
+            rows_of(card, frozen, whose)
+            return card
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             f"{path} is not a scorecard ({error!r}). Give the JSON file that modtf scorecard wrote."
         ) from error
-    if versions[:2] != (frozen.version, frozen.hash):
-        raise ValueError(
-            f"{path} has version {versions[0]} with the tasks {versions[1]}; expected {frozen.version} with "
-            f"the tasks {frozen.hash}, because versions cannot be compared. Train its model with this "
-            f"modtf, or yours with modtf {versions[2]}."
-        )
-    return card
+    raise ValueError(
+        f"{path} has version {versions[0]} with the tasks {versions[1]}; expected {frozen.version} with the "
+        f"tasks {frozen.hash}, because versions cannot be compared. Train its model with this modtf, or "
+        f"yours with modtf {versions[2]}."
+    )
 
 
 def reference(frozen: Frozen) -> dict[str, Any]:
     """Return the reference results that the package ships."""
-    return read_card(files(__package__) / f"{frozen.version}.json", frozen)
+    return read_card(frozen.shipped(), frozen)
 
 
 def name_of(card: Mapping[str, Any], whose: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from modtf.analysis.figures import Picture, panels
 from modtf.analysis.figures.layout import GREY, Look
@@ -38,13 +39,22 @@ PAIRED = (
     "worse: p at most 0.05 after Holm's correction for the rows of a column. Else undecided."
 )
 
+RATES = (
+    "Validation loss of each row by the learning rate at the first step, the geometric mean over three tasks "
+    "that are not reported. The learning rate falls to 0 as a cosine. * marks the lowest loss: at this rate "
+    "the row is trained on the reported tasks."
+)
 
-def write_page(study: Study, own: str, out: Path, warnings: Sequence[str] = ()) -> tuple[Path, list[str]]:
+
+def write_page(
+    study: Study, own: str, rates: Mapping[str, pd.DataFrame], out: Path, warnings: Sequence[str] = ()
+) -> tuple[Path, list[str]]:
     """Write scorecard.html, its pictures and differences.csv.
 
     Args:
         study: the rows of all cards.
         own: your router, as the study names it.
+        rates: `rates_table` of each family.
         out: the folder.
         warnings: what stands first.
 
@@ -63,6 +73,7 @@ def write_page(study: Study, own: str, out: Path, warnings: Sequence[str] = ()) 
         numbers = page.Table(pd.DataFrame(body, columns=header))
         tables.append(Section(f"{name}: differences", [PAIRED], content=[page.Table(brief, DIFFERENCES)]))
         tables.append(Section(f"{name}: all rows", [table_note(part.results)], content=[numbers]))
+        tables.append(Section(f"{name}: learning rates", [RATES], content=[page.Table(rates[kind[0]])]))
     fixed = shown(draw_places(places, own), out, DIFFERENCES)
     sections = [
         Section("What was found", (), warnings, rows, short),
@@ -143,5 +154,6 @@ def _places(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], own: str)
         style |= {"color": NEW.colour, "marker": "*", "markersize": 11} if name == own else {}
         joined(axes, name, look, line["x"], line, **style)
     axes.set(yscale="log", xlim=(-0.03, 1.0), xlabel="Alignment")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -1,15 +1,20 @@
-"""The tasks and reference results of `modtf scorecard`: 35 cells, 40 minutes of one core; 16 for --smoke.
+"""The tasks and reference results of `modtf scorecard`: 35 cells, 92 trials of learning rates.
 
-    python launch/sweep.py --study=scorecard --out=studies/scorecard  # --study=scorecard_smoke: a few steps
-    python docs/scripts/draw_scorecard.py studies/scorecard studies/scorecard_smoke
+    modtf sweep --study=scorecard_tuning --out=studies/scorecard
+    python docs/scripts/draw_scorecard.py studies/scorecard  # writes the rates that were found
+    modtf sweep --study=scorecard --out=studies/scorecard
+    python docs/scripts/draw_scorecard.py studies/scorecard
 
-Version modtf-1: regression of the mlp and the rnn, R = 8 rules, width 32, one seed, tasks 100 to 104, which
-no other study uses. Nothing here may change under the name of a version: every card contains the hash, and a
-test checks it.
+Version modtf-2: regression of the mlp and the rnn, R = 8 rules, width 32, one seed, tasks 100 to 104. The
+learning rate falls to 0 as a cosine. Every row starts at its own rate: that with the lowest validation loss
+on tasks 105 to 107. No other study uses these tasks. Nothing here may change under the name of a version:
+every card contains the hash, and a test checks it.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from typing import Any
 
 from modtf.cell import Cell
@@ -18,26 +23,32 @@ from modtf.studies.load import register_study
 from modtf.task import Task, science_hash
 
 NUM_RULES, WIDTH, TASKS = 8, 32, tuple(range(100, 105))
+TUNED_ON = (105, 106, 107)  # tasks on which learning rates are chosen
 #: in addition to performance in and out of distribution
 MEASURES = ("collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information", "adaptation")
 #: hashes of the first test examples of the five tasks; other data need another version
 DATA = {"mlp": "6a6f78db56b22458", "rnn": "4d0ae48ce7103017"}
 PROTOCOLS = {
     "mlp": Protocol(
-        Training(steps=10_000, learning_rate=3e-4, batch_size=256, evaluations=10, tail=10),
+        Training(steps=10_000, schedule="cosine", batch_size=256, evaluations=10, tail=10),
         Evaluation(
             batches=100, batch_size=1000, tokens=100_000, activation_batch_size=1000, draws=100,
             tokens_per_draw=2_560, conditions=("scale2",),
         ),
     ),
     "rnn": Protocol(
-        Training(steps=3_000, learning_rate=3e-3, batch_size=64, clipnorm=1.0, evaluations=10, tail=10),
+        Training(
+            steps=3_000, schedule="cosine", batch_size=64, clipnorm=1.0, evaluations=10, tail=10
+        ),
         Evaluation(
             batches=20, batch_size=256, tokens=51_200, activation_batch_size=256, draws=20,
             tokens_per_draw=2_560, conditions=("len30_scale2",),
         ),
     ),
 }  # fmt: skip
+#: the learning rates that every row tries, at the first step
+RATES = {"mlp": (3e-3, 1e-2, 3e-2), "rnn": (2e-3, 6e-3)}
+FEW: dict[str, Any] = {"tokens": 2_560, "draws": 2}  # of the test of a trial, which nobody reads
 #: with default options, except the steps of `annealed`; `balanced` is `modular` then, so it is left out
 ROUTERS = (
     "monolithic", "modular", "modular_op", "gt_modular", "uniform", "temperature", "top_k", "switch",
@@ -47,38 +58,96 @@ ORACLE, CURVE = "gt_modular", "clamped"
 AMOUNTS = (0.25, 0.5, 0.75, 0.875)  # of the curve, in the mlp only; the oracle is the point at 0
 
 
+Search = Sequence[Mapping[str, Any]]  # a line for every row: arch, variant, model_options, losses
+
+
 @dataclass(frozen=True)
 class Frozen:
     """A version: the cells that are trained under its name."""
 
-    version: str = "modtf-1"
+    version: str = "modtf-2"
     protocols: Mapping[str, Protocol] = field(default_factory=lambda: PROTOCOLS)
     routers: tuple[str, ...] = ROUTERS  # of its reference results
+    rates: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: RATES)
 
-    def cell(self, arch: str, variant: str, **options: Any) -> Cell:
+    def cell(
+        self, arch: str, variant: str, rate: float, tasks: Sequence[int] = TASKS, **options: Any
+    ) -> Cell:
         """Return the cell of a variant on a family's tasks; `options` are `router`, `model`, `trainer`."""
-        members = tuple((task, 0) for task in TASKS)
-        return Cell(
-            Task(arch, "regression", NUM_RULES), WIDTH, variant, members, self.protocols[arch], **options
-        )
+        members, protocol = tuple((task, 0) for task in tasks), self.protocols[arch]
+        protocol = replace(protocol, training=replace(protocol.training, learning_rate=rate))
+        return Cell(Task(arch, "regression", NUM_RULES), WIDTH, variant, members, protocol, **options)
+
+    def trials(self, arch: str, variant: str, **options: Any) -> dict[float, Cell]:
+        """Return the cells among which validation chooses, by learning rate."""
+        return {
+            rate: _trial(self.cell(arch, variant, rate, TUNED_ON, **options)) for rate in self.rates[arch]
+        }
+
+    def final(self, trials: Mapping[float, Cell], line: Mapping[str, Any]) -> Cell:
+        """Return the cell of the reported tasks, at the best rate of a line of the search."""
+        cell = trials[best_rate(line)]
+        rate, arch = cell.protocol.training.learning_rate, cell.task.arch
+        return self.cell(arch, cell.variant, rate, router=cell.router, model=cell.model, trainer=cell.trainer)
 
     @property
     def hash(self) -> str:
-        """Return the hash of the tasks, data and protocols."""
-        cells = [self.cell(arch, ORACLE).to_dict() for arch in self.protocols]
-        return science_hash([self.version, MEASURES, DATA, cells])
+        """Return the hash of the tasks, data, protocols and trials."""
+        trials = [self.trials(arch, ORACLE) for arch in self.protocols]
+        cells = [self.cell(arch, ORACLE, self.rates[arch][0]) for arch in self.protocols]
+        cells += [cell for of_arch in trials for cell in of_arch.values()]
+        return science_hash([self.version, MEASURES, DATA, [cell.to_dict() for cell in cells]])
 
-    def reference(self) -> list[Cell]:
-        """Return the reference cells; those that most comparisons need come first."""
-        cells = []
+    def rows(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Yield family, variant and options of every reference row; most comparisons need the first ones."""
         for name in self.routers:
             for arch, protocol in self.protocols.items():
                 if (arch, name) == ("rnn", "expert_choice"):
                     continue  # it selects among all tokens, and a recurrence has not seen later ones
                 steps = {"steps": protocol.training.steps * 2 // 3} if name == "annealed" else {}
-                cells.append(self.cell(arch, name, router=steps))
-        doses = [{"matrix": "spread", "amount": a, "hard": hard} for a in AMOUNTS for hard in (False, True)]
-        return cells + [self.cell("mlp", CURVE, router=dose) for dose in doses]
+                yield arch, name, steps
+        for amount in AMOUNTS:
+            for hard in (False, True):
+                yield "mlp", CURVE, {"matrix": "spread", "amount": amount, "hard": hard}
+
+    def tuning(self) -> list[Cell]:
+        """Return the trials of all reference rows."""
+        rows = self.rows()
+        return [cell for *who, given in rows for cell in self.trials(*who, router=given).values()]
+
+    def reference(self, search: Search) -> list[Cell]:
+        """Return the reference cells, each at the rate that its `search` found."""
+        lines, cells = {key_of(line): line for line in search}, []
+        for arch, variant, given in self.rows():
+            trials = self.trials(arch, variant, router=given)
+            cells.append(self.final(trials, lines[key_of(next(iter(trials.values())).columns)]))
+        return cells
+
+    def shipped(self) -> Any:
+        """Return the path of the reference results."""
+        return files("modtf.experiments.modarch.scorecard") / f"{self.version}.json"
+
+
+def key_of(line: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return what identifies a row: family, variant and options."""
+    return line["arch"], line["variant"], line["model_options"]
+
+
+def best_rate(line: Mapping[str, Any]) -> float:
+    """Return the learning rate with the lowest validation loss; `ValueError` if all trials diverged."""
+    losses = {float(rate): loss for rate, loss in line["losses"].items() if loss is not None}
+    if not losses:
+        raise ValueError(
+            f"{line['variant']} diverged in the {line['arch']} at every learning rate: "
+            f"{', '.join(line['losses'])}. Make its training stable, for example by smaller initial weights."
+        )
+    return min(losses, key=losses.__getitem__)
+
+
+def _trial(cell: Cell) -> Cell:
+    protocol = cell.protocol
+    training = replace(protocol.training, evaluations=1, tail=1)
+    return replace(cell, protocol=Protocol(training, replace(protocol.evaluation, **FEW)))
 
 
 def _smallest(protocol: Protocol) -> Protocol:
@@ -89,16 +158,32 @@ def _smallest(protocol: Protocol) -> Protocol:
 
 FULL = Frozen()
 SMALLEST = {arch: _smallest(protocol) for arch, protocol in PROTOCOLS.items()}
-SMOKE = Frozen("modtf-1-smoke", SMALLEST, ROUTERS[:4])
+SMOKE = Frozen("modtf-2-smoke", SMALLEST, ROUTERS[:4], {arch: rates[:2] for arch, rates in RATES.items()})
+
+
+def _cells(frozen: Frozen) -> list[Cell]:
+    return frozen.reference(json.loads(frozen.shipped().read_text(encoding="utf-8"))["search"])
+
+
+@register_study("scorecard_tuning")
+def tuning() -> list[Cell]:
+    """Return the trials that choose the rates of the reference cells."""
+    return FULL.tuning()
 
 
 @register_study("scorecard")
 def cells() -> list[Cell]:
     """Return the reference cells."""
-    return FULL.reference()
+    return _cells(FULL)
+
+
+@register_study("scorecard_smoke_tuning")
+def smoke_tuning() -> list[Cell]:
+    """Return the trials of the reference cells of `--smoke`."""
+    return SMOKE.tuning()
 
 
 @register_study("scorecard_smoke")
 def smoke_cells() -> list[Cell]:
     """Return the reference cells of `--smoke`, whose numbers are meaningless."""
-    return SMOKE.reference()
+    return _cells(SMOKE)
