@@ -1,9 +1,11 @@
-"""The tasks and reference results of `modtf scorecard`: 35 cells, 92 trials of learning rates.
+"""Reference results of `modtf scorecard`: 35 cells, 92 trials of learning rates; --smoke: 16 and 32.
 
     modtf sweep --study=scorecard_tuning --out=studies/scorecard
     python docs/scripts/draw_scorecard.py studies/scorecard  # writes the rates that were found
     modtf sweep --study=scorecard --out=studies/scorecard
     python docs/scripts/draw_scorecard.py studies/scorecard
+
+The smoke test's are --study=scorecard_smoke_tuning and --study=scorecard_smoke.
 
 Version modtf-2: regression of the mlp and the rnn, R = 8 rules, width 32, one seed, tasks 100 to 104. The
 learning rate falls to 0 as a cosine. Every row starts at its own rate: that with the lowest validation loss
