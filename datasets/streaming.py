@@ -15,7 +15,7 @@ from modtf.population import Population
 from modtf.task import Task
 
 LAST_STEP = 1 << 62  # the end of its block still fits an int64
-#: shape of a plan -> the program that lone members share; more than one training and its evaluations need
+#: shape of a plan -> the program that lone members share; one training and its evaluations need fewer
 _shared_programs = Kept(16)
 
 

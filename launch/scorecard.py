@@ -17,10 +17,10 @@ if __name__ == "__main__":
 
     run_file(__file__)
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from absl import flags
 
@@ -37,6 +37,8 @@ from modtf.plugins import load_plugin
 from modtf.studies.point import OPTIONS, PARTS, check_cell, share_options
 
 CARD = "scorecard.json"
+Trials = Mapping[str, Mapping[float, Cell]]  # by family and learning rate
+Made = TypeVar("Made")
 SMOKE_WORDS = "SMOKE: a few steps only, to test the whole path. These numbers mean nothing."
 
 
@@ -61,9 +63,10 @@ def define_flags(values: flags.FlagValues) -> None:
     define.multi_string("compare", [], words)
 
 
-def own_trials(frozen: Frozen, variant: str, settings: Settings) -> dict[str, dict[float, Cell]]:
-    """Return the trials of your router by family and learning rate; an option goes to the families that have
-    it."""
+def own_trials(frozen: Frozen, variant: str, settings: Settings) -> Trials:
+    """Return the trials of your router by family and learning rate.
+
+    An option goes to the families that have it."""
     for name in ("task", *PARTS):
         if settings[name]:
             raise ValueError(
@@ -75,10 +78,14 @@ def own_trials(frozen: Frozen, variant: str, settings: Settings) -> dict[str, di
     for name in OPTIONS:
         check_known(name, asked[name], known[name], repr(variant))
     trials = {arch: frozen.trials(arch, variant, **own[arch, variant]) for arch in frozen.protocols}
-    for of_arch in trials.values():
-        for cell in of_arch.values():
-            check_cell(cell)
+    for cell in cells_of(trials):
+        check_cell(cell)
     return trials
+
+
+def cells_of(trials: Trials) -> list[Cell]:
+    """Return the trials of all families."""
+    return [cell for of_arch in trials.values() for cell in of_arch.values()]
 
 
 def main(values: flags.FlagValues) -> None:
@@ -88,7 +95,7 @@ def main(values: flags.FlagValues) -> None:
         raise ValueError("Give --variant=NAME, a registered router or model; --plugin=FILE registers yours.")
     check_choice("--variant", values.variant, dict.fromkeys([*VARIANTS, *ROUTERS, *MODELS]))
     trials = own_trials(frozen, values.variant, settings_given(values))
-    first = next(cell for of_arch in trials.values() for cell in of_arch.values())
+    first = cells_of(trials)[0]
     options = [f"{name}-{value}" for name, value in {**first.router, **first.model}.items()]
     out = check_writable(
         values.out or Path("runs", "_".join([frozen.version, values.variant, *options])), "--out"
@@ -101,16 +108,11 @@ def main(values: flags.FlagValues) -> None:
     cards[""] = card.reference(frozen)
     print(f"{frozen.version}: {values.variant}. Writing to {out}", flush=True)
     trials, refused = buildable(trials, out)
-    train(
-        "learning rates",
-        [cell for of_arch in trials.values() for cell in of_arch.values()],
-        out,
-        values.plugin,
-    )
+    train("To choose learning rates", cells_of(trials), out, values.plugin)
     search, diverged = found(trials, out)
     refused |= diverged
     cells = [frozen.final(trials[line["arch"]], line) for line in search]
-    train("Reported tasks", cells, out, values.plugin)
+    train("On the reported tasks", cells, out, values.plugin)
     cards[card.OURS] = submitted = card.card_of(frozen, cells, search, out)
     card.write_card(out / CARD, submitted)
     warnings = [SMOKE_WORDS] * values.smoke + [f"{arch} is left out: {why}" for arch, why in refused.items()]
@@ -139,44 +141,47 @@ def others_given(arguments: Sequence[str]) -> dict[str, Path]:
     return named
 
 
-def buildable(
-    trials: dict[str, dict[float, Cell]], out: Path
-) -> tuple[dict[str, dict[float, Cell]], dict[str, str]]:
+def buildable(trials: Trials, out: Path) -> tuple[Trials, dict[str, str]]:
     """Return the families whose cells can be built, and why others cannot; `ValueError` if none can."""
     from modtf.engines.cell import check_builds
     from modtf.engines.state import state_of
 
-    built, refused = {}, dict[str, str]()
-    for arch, of_arch in trials.items():
+    def checked(of_arch: Mapping[float, Cell]) -> Mapping[float, Cell]:
         cell = next(iter(of_arch.values()))
-        try:
-            if state_of(cell, out).name != "finished":
-                check_builds(cell)
-            built[arch] = of_arch
-        except ValueError as error:
-            refused[arch] = str(error)
-    if not built:
-        raise ValueError(next(iter(refused.values())))
-    return built, refused
+        if state_of(cell, out).name != "finished":
+            check_builds(cell)
+        return of_arch
+
+    return by_family(trials, checked)
 
 
-def found(
-    trials: Mapping[str, Mapping[float, Cell]], out: Path
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def found(trials: Trials, out: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the search of every family, and why others have no rate; `ValueError` if none has one."""
     from modtf.experiments.modarch.scorecard.search import search_of
 
-    search, refused = [], dict[str, str]()
-    for arch, of_arch in trials.items():
+    def checked(of_arch: Mapping[float, Cell]) -> dict[str, Any]:
         line = search_of(of_arch, out)
+        best_rate(line)
+        return line
+
+    search, refused = by_family(trials, checked)
+    return list(search.values()), refused
+
+
+def by_family(
+    trials: Trials, make: Callable[[Mapping[float, Cell]], Made]
+) -> tuple[dict[str, Made], dict[str, str]]:
+    """Return what `make` returns for each family, and why it refuses others. If it refuses all, raise
+    `ValueError`."""
+    made, refused = dict[str, Made](), dict[str, str]()
+    for arch, of_arch in trials.items():
         try:
-            best_rate(line)
-            search.append(line)
+            made[arch] = make(of_arch)
         except ValueError as error:
             refused[arch] = str(error)
-    if not search:
-        raise ValueError(" ".join(refused.values()))
-    return search, refused
+    if not made:
+        raise ValueError(next(iter(refused.values())))
+    return made, refused
 
 
 def train(what: str, cells: list[Cell], out: Path, plugins: list[str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from draw_misrouting import read
+from draw_misrouting import CROSSED, DOCS, read
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
@@ -27,8 +27,6 @@ from modtf.experiments.modarch.given import Dose, with_doses
 from modtf.experiments.modarch.studies.misrouting_cosine import all_rates
 from modtf.families import FAMILIES
 
-DOCS = Path(__file__).parents[1]
-CROSSED = DOCS / "study" / "misrouting_crossed.csv"
 COSINE = DOCS / "study" / "misrouting_cosine_crossed.csv"
 RIGHT: Dose = ("spread", 0.0, False)
 TENTH: Dose = ("spread", 0.1, True)

@@ -46,7 +46,7 @@ def read() -> Studies:
     return Studies(first, slow, misrouting, read_factors(), cosine, read_open_questions())
 
 
-def knowing_the_rule(studies: Studies) -> str:
+def routing_by_the_rule(studies: Studies) -> str:
     """Return how much the oracle saves compared with learned routing."""
     parts = _by_kind(studies.first)
     ratios = {kind: _against(parts[kind].performance, "gt_modular", "modular") for kind in (MLP, RNN)}
@@ -183,7 +183,7 @@ Intervals are over routers and tasks. Random routing is perfectly balanced and c
 """
 
 
-def knowing_the_rule_saves_data(studies: Studies) -> str:
+def routing_by_the_rule_saves_data(studies: Studies) -> str:
     """Return how many examples the oracle needs for the loss that others reach with many."""
     rows = models(studies.open_questions.at("best"), "num_train")
     found = losses(rows[rows["arch"] == "mlp"])
@@ -203,13 +203,13 @@ validation examples. Evidence: [answers to open questions](open_questions.md#fin
 
 
 FINDINGS: tuple[Callable[[Studies], str], ...] = (
-    knowing_the_rule,
+    routing_by_the_rule,
     networks_seldom_find_the_rules,
     sampling_costs_weighting_forgives,
     training_against_asking,
     alignment_and_price,
     balance_is_not_specialisation,
-    knowing_the_rule_saves_data,
+    routing_by_the_rule_saves_data,
 )
 
 

@@ -21,7 +21,7 @@ from modtf.protocol import Evaluation
 from modtf.task import Task
 
 EXAMPLES = 2
-_kept_examples = Kept(8)  # for several models: TensorFlow prepares each pipeline anew
+_kept_examples = Kept(8)  # several models share them, since TensorFlow prepares each pipeline anew
 TOLERANCE = 1e-3  # of the sum of an activation, for models in half precision
 LONGEST = 300  # characters of an error from a user's model
 

@@ -12,7 +12,7 @@ from modtf.analysis.figures.averages import counts
 from modtf.analysis.figures.layout import Look, looks
 from modtf.analysis.figures.marks import by_variant, joined
 from modtf.analysis.intervals import summarise
-from modtf.analysis.pairs import mean_ratios
+from modtf.analysis.pairs import ratios_to
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.given import GIVEN, dose, family_of_matrices, has_dose
 from modtf.metrics import MEASURES
@@ -72,9 +72,7 @@ def _table(study: TrainedModels, part: pd.DataFrame, perfect: pd.DataFrame) -> p
         over = ["kind", "protocol", "condition", "measure"]
         means = summarise(part, by, over, level=study.level).set_index(by)
     else:
-        same = ["where", "data_seed", "seed"]
-        pairs = part.merge(perfect[[*same, "value"]], on=same, suffixes=("_first", "_second"))
-        means = mean_ratios(pairs, by, study.level).set_index(by)
+        means = ratios_to(part, perfect, by, ["where"], study.level).set_index(by)
     places = part.groupby(by, observed=True)[list(AGAINST)].mean()
     drawn = [means.assign(x=places[name], against=MEASURES[name].axis_label) for name in AGAINST]
     table = pd.concat(drawn).reset_index().sort_values("x", kind="stable")

@@ -69,22 +69,24 @@ def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
         versions = card["version"], card["tasks"], card["modtf"]
-        if versions[:2] == (frozen.version, frozen.hash):
-            searched = {key_of(line) for line in card["search"] if best_rate(line)}
-            unknown = {key_of(row) for row in card["rows"]} - searched
+        is_comparable = versions[:2] == (frozen.version, frozen.hash)
+        if is_comparable:
+            rates = {key_of(line): best_rate(line) for line in card["search"]}
+            unknown = {key_of(row) for row in card["rows"]} - set(rates)
             if unknown:
-                raise ValueError(f"no learning rate of {sorted(unknown)[0]}")
+                raise ValueError(f"no learning rate of {min(unknown)}")
             rows_of(card, frozen, whose)
-            return card
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             f"{path} is not a scorecard ({error!r}). Give the JSON file that modtf scorecard wrote."
         ) from error
-    raise ValueError(
-        f"{path} has version {versions[0]} with the tasks {versions[1]}; expected {frozen.version} with the "
-        f"tasks {frozen.hash}, because versions cannot be compared. Train its model with this modtf, or "
-        f"yours with modtf {versions[2]}."
-    )
+    if not is_comparable:
+        raise ValueError(
+            f"{path} has version {versions[0]} with the tasks {versions[1]}; expected {frozen.version} with "
+            f"the tasks {frozen.hash}, because versions cannot be compared. Train its model with this "
+            f"modtf, or yours with modtf {versions[2]}."
+        )
+    return card
 
 
 def reference(frozen: Frozen) -> dict[str, Any]:

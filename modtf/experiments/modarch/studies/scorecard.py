@@ -50,7 +50,7 @@ PROTOCOLS = {
 }  # fmt: skip
 #: the learning rates that every row tries, at the first step
 RATES = {"mlp": (3e-3, 1e-2, 3e-2), "rnn": (2e-3, 6e-3)}
-FEW: dict[str, Any] = {"tokens": 2_560, "draws": 2}  # of the test of a trial, which nobody reads
+FEW: dict[str, Any] = {"tokens": 2_560, "draws": 2}  # of the test after a trial, whose results nobody reads
 #: with default options, except the steps of `annealed`; `balanced` is `modular` then, so it is left out
 ROUTERS = (
     "monolithic", "modular", "modular_op", "gt_modular", "uniform", "temperature", "top_k", "switch",
@@ -58,9 +58,8 @@ ROUTERS = (
 )  # fmt: skip
 ORACLE, CURVE = "gt_modular", "clamped"
 AMOUNTS = (0.25, 0.5, 0.75, 0.875)  # of the curve, in the mlp only; the oracle is the point at 0
-
-
-Search = Sequence[Mapping[str, Any]]  # a line for every row: arch, variant, model_options, losses
+#: a line for every row: arch, variant, model_options, and losses by learning rate
+Search = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,9 @@ class Frozen:
 
     def final(self, trials: Mapping[float, Cell], line: Mapping[str, Any]) -> Cell:
         """Return the cell of the reported tasks, at the best rate of a line of the search."""
-        cell = trials[best_rate(line)]
-        rate, arch = cell.protocol.training.learning_rate, cell.task.arch
-        return self.cell(arch, cell.variant, rate, router=cell.router, model=cell.model, trainer=cell.trainer)
+        rate = best_rate(line)
+        options = {name: getattr(trials[rate], name) for name in ("router", "model", "trainer")}
+        return self.cell(line["arch"], line["variant"], rate, **options)
 
     @property
     def hash(self) -> str:
