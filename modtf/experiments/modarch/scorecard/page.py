@@ -114,7 +114,15 @@ def _rows(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], own: str) -
     axes.set_yticks(range(len(names)), names if place is None or place.is_first_col() else [""] * len(names))
     for label in axes.get_yticklabels():
         label.set_fontweight("bold" if label.get_text() == own else "normal")
-    axes.set(ylim=(len(names) - 0.5, -0.5), xlim=(0, None))
+    axes.set(ylim=(len(names) - 0.5, -0.5))
+    least, most = data["mean"].min(), data["mean"].max()
+    if data["score"].iloc[0] in compare.LOSSES.values() and most > 10 * least:
+        axes.set_xscale("log")  # a failed model would hide the differences of all others
+        axes.set_xlim(0.8 * least, 1.25 * data["high"].max())
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set_xlim(0, None)
 
 
 def draw_places(places: pd.DataFrame, own: str) -> Picture:
