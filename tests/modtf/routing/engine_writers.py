@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import torch
+import pytest
+
+torch = pytest.importorskip("torch", reason="pip install modtf[hf]")
 
 LAYERS, EXPERTS, K = 3, 8, 2
 SIZES = (20, 32, 25)  # tokens of documents

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 from engine_writers import *  # noqa: F403  # the tests find all writers here
 from engine_writers import (
     ARRAYS,
@@ -22,6 +21,7 @@ from engine_writers import (
     WEIGHTS,
     K,
     documents,
+    torch,
     write_lines,
 )
 from pyarrow import parquet
