@@ -16,6 +16,7 @@ import pandas as pd
 from absl import flags
 
 from modtf.analysis import Study, print_judged
+from modtf.analysis.claims.learning import learning_words
 from modtf.analysis.claims.words import print_claims
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.figures.base import VECTOR
@@ -43,6 +44,11 @@ def define_flags(values: flags.FlagValues) -> None:
     )
     define.string("archive", None, words)
     define.bool("claims", False, "Print the verdict on every claim of the paper.")
+    words = (
+        "Leave models out of the verdicts if even the best variant of their task type and R has lost less "
+        "than this share of its first loss or error. --claims says which hardly learned."
+    )
+    define.float("least_learned", 0.0, words, lower_bound=0.0, upper_bound=1.0)
     words = "Print which measures track specialisation, and which do not."
     define.bool("measures", False, words)
     words = "; ".join(f"{name}: {meant}" for name, meant in CHECKPOINT_WORDS.items())
@@ -68,18 +74,20 @@ def main(values: flags.FlagValues) -> None:
     folders, out = check_flags(values)
     study = read(folders, values)
     wanted = values.claims or (out and not values.figures)
-    judged = study.claims() if wanted else pd.DataFrame()
+    judged = study.claims(None, values.least_learned) if wanted else pd.DataFrame()
     written: list[Path | str] = []
     if out:
         choice = {name: values[name].value for name in ("data_seed", "seed", "width")}
         choice["num_rules"] = values.rules
         bar = partial(progress_bar, desc="figures", unit="figure")
-        written.append(write_report(study, out, values.figures, bar, judged, values.vector, **choice))
+        least = values.least_learned
+        written.append(write_report(study, out, values.figures, bar, judged, values.vector, least, **choice))
     if values.archive:
         write_archive(study.cells, values.archive)
         written.append(values.archive)
     if values.claims:
         print(print_claims(judged, study.level))
+        print(*learning_words(study, values.least_learned), sep="\n")
     if values.measures:
         print(print_judged(study.judged_measures, study.level))
     missing = len(study.missing)

@@ -21,13 +21,13 @@ from modtf.analysis.claims import (
     decisive,
 )
 from modtf.analysis.claims.evidence import MOST_TASKS
+from modtf.analysis.claims.learning import HARDLY
 from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import as_ratio
 from modtf.analysis.text import markdown_table, with_interval
 from modtf.analysis.trained import CHOICES
-from modtf.results import CellFolder
 
 DOCS = Path(__file__).parents[1]
 IMAGES = DOCS / "images"
@@ -65,12 +65,7 @@ def verdicts(study: modtf.Study) -> str:
 
 def judge(study: modtf.Study) -> pd.DataFrame:
     """Return the decisive numbers of all claims, without attention at R = 8, which hardly learned."""
-    learned = [cell for cell in study.cells if not _hardly_learned(cell)]
-    return decisive(modtf.Study.read(learned).claims())
-
-
-def _hardly_learned(cell: CellFolder) -> bool:
-    return cell.cell["arch"] == "mha" and cell.cell["num_rules"] == NUM_RULES
+    return decisive(study.claims(least_learned=HARDLY))
 
 
 def counts(study: modtf.Study) -> str:

@@ -100,9 +100,9 @@ class Study(TrainedModels):
         """Return the comparison of the variants, cell by cell, as text."""
         return tables_of(self.results, self.level)
 
-    def claims(self, names: Sequence[str] | None = None) -> pd.DataFrame:
-        """Judge the registered claims, one row per task type and piece of evidence."""
-        return judge_all(self, names)
+    def claims(self, names: Sequence[str] | None = None, least_learned: float = 0.0) -> pd.DataFrame:
+        """Judge the registered claims, one row per task type and piece of evidence, see `judge_all`."""
+        return judge_all(self, names, least_learned)
 
     def figure(self, name: str, **choice: Any) -> "list[Picture]":
         """Draw the pictures of one registered figure.

@@ -65,7 +65,7 @@ class TrainedModels:
         self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
         self._progress = progress
         # (parent study, values that select this part), so that histories are read once
-        self._whole: tuple[Any, Mapping[str, Sequence[str]]] | None = None
+        self._whole: tuple[Any, Mapping[str, Sequence[Any]]] | None = None
         if history is not None:
             self.history = with_kinds(with_variants(with_categories(history)))
 
@@ -152,7 +152,11 @@ class TrainedModels:
         """Return the part of some families."""
         return self._part({"arch": families})
 
-    def _part(self: Part, wanted: Mapping[str, Sequence[str]]) -> Part:
+    def of_rules(self: Part, num_rules: Sequence[int]) -> Part:
+        """Return the part with some numbers of rules."""
+        return self._part({"num_rules": num_rules})
+
+    def _part(self: Part, wanted: Mapping[str, Sequence[Any]]) -> Part:
         part = copy(self)
         for cached in ("history", "performance", "missing", "judged_measures", "diverged", "variants"):
             part.__dict__.pop(cached, None)
@@ -186,7 +190,7 @@ def _name(cell: CellFolder) -> str:
     return variant_label(cell.cell["variant"], cell.cell["model_options"])
 
 
-def _keep(frame: pd.DataFrame, wanted: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+def _keep(frame: pd.DataFrame, wanted: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     keep = [frame[name].isin(list(values)) for name, values in wanted.items()]
     return frame[np.logical_and.reduce(keep)]
 
@@ -195,7 +199,6 @@ def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.D
     """Return the rows of the given protocols; by default all rows.
 
     Raises `ValueError` if no cell followed one, or a task type was trained in several ways and its models
-    cannot be compared: other settings than the learning rate differ, or one variant has several rates.
     cannot be compared: in more than the learning rate, or one variant of one R and width at several rates.
     """
     for protocol in check_names("protocols", protocols):

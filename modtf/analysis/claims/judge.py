@@ -7,6 +7,7 @@ import pandas as pd
 from scipy import stats
 
 from modtf.analysis.claims.evidence import MOST_TASKS, Evidence, shift_p
+from modtf.analysis.claims.learning import rules_learned
 from modtf.analysis.claims.registry import CLAIMS, Claim
 from modtf.analysis.intervals import MIN_TASKS, holm
 from modtf.analysis.labels import kind_label, known_variants
@@ -31,7 +32,9 @@ COLUMNS += ["expected", "margin", "p_against", "p_against_corrected", "p_for", "
 COLUMNS += ["num_missing", "evidence_verdict", "num_tasks_needed", "why", "is_ratio"]
 
 
-def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.DataFrame:
+def judge_all(
+    study: TrainedModels, names: Iterable[str] | None = None, least_learned: float = 0.0
+) -> pd.DataFrame:
     """Judge the claims for every task type of a study.
 
     A task type supports a claim if the whole interval of every number lies on the claimed side. It
@@ -41,6 +44,9 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
     the study's checkpoint, with one exception. If a number has another verdict at another checkpoint, and its
     shift is significant, the claim "differs between checkpoints". The shift is tested paired by task, with
     Holm's correction over all shifts of the table.
+
+    With `least_learned`, models of a task type at R rules are left out if even the best variant has lost less
+    than this share of its first loss or error, see `shares_learned`.
 
     Returns:
         One row per claim, task type and piece of evidence. At the study's checkpoint: claim, text, figure,
@@ -60,7 +66,8 @@ def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.Da
     if not names:
         raise ValueError(f"No claim was requested; expected one or more of {', '.join(CLAIMS)}.")
     parts = {name: study.at(name) for name in study.checkpoints}
-    found_at = {name: _find(part, names) for name, part in parts.items()}
+    rules = rules_learned(study, least_learned) if least_learned else {}
+    found_at = {name: _find(part, names, rules) for name, part in parts.items()}
     tables = {name: _judge_one(evidence) for name, evidence in found_at.items()}
     judged = tables[study.checkpoint]
     evidence_at = {
@@ -114,11 +121,14 @@ def _false_discoveries(judged: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rates, p.index, dtype=float)
 
 
-def _find(study: TrainedModels, names: Sequence[str]) -> Found:
+def _find(
+    study: TrainedModels, names: Sequence[str], rules: Mapping[tuple[str, ...], Sequence[int]]
+) -> Found:
     """Return the evidence for each claim, of each kind of task."""
     by_claim: Found = {name: [] for name in names}
     for kind in study.kinds:
         whole = study.of_kind(*kind)
+        whole = whole.of_rules(rules[kind]) if rules else whole
         variants, routers = {*known_variants(kind[:1]), *whole.variants}, set(whole.results["router"])
         parts: dict[Sequence[str] | None, TrainedModels] = {None: whole}
         for name in names:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from modtf.analysis.claims.learning import learning_words
 from modtf.analysis.claims.registry import CLAIMS
 from modtf.analysis.claims.words import LEGEND, decisive, evidence_words, in_words
 from modtf.analysis.contents import contents, how_measured
@@ -89,12 +90,15 @@ def undrawn_section(undrawn: Sequence[tuple[str, str]]) -> list[Section]:
     return [Section("What was not drawn", [f"Not drawn: {reasons}."])] if undrawn else []
 
 
-def claims_section(study: TrainedModels, judged: pd.DataFrame, drawn: Collection[str]) -> Section:
+def claims_section(
+    study: TrainedModels, judged: pd.DataFrame, drawn: Collection[str], least_learned: float = 0.0
+) -> Section:
     """Return the section with the verdicts on all claims by task type, and the deciding numbers.
 
     Args:
         judged: what `study.claims()` returns.
         drawn: the names of the figures on the page.
+        least_learned: what `judged` was made with.
     """
     text = (
         "A task type supports a claim if the interval of every number behind the claim lies on the claimed "
@@ -119,7 +123,9 @@ def claims_section(study: TrainedModels, judged: pd.DataFrame, drawn: Collection
                 "evidence": evidence,
             }
         )
-    return Section("Claims of the paper", [text], content=[Claims(kinds, lines)])
+    return Section(
+        "Claims of the paper", [text, *learning_words(study, least_learned)], content=[Claims(kinds, lines)]
+    )
 
 
 def paired_section(paired: pd.DataFrame) -> Section:
