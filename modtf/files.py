@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import gzip
 import os
 import shutil
 import socket
@@ -151,8 +152,10 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def write_csv(path: str | Path, frame: Any) -> None:
-    """Write a data frame as a CSV file, atomically."""
-    write_text(path, frame.to_csv(index=False))
+    """Write a data frame as a CSV file, atomically; compressed, if its name ends in ".gz"."""
+    text = frame.to_csv(index=False).encode()
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(gzip.compress(text, mtime=0) if str(path).endswith(".gz") else text)
 
 
 def write_table(path: str | Path, frame: Any) -> None:

@@ -1,10 +1,12 @@
 """Print the tables of docs/routers_results.md on routers under a cosine schedule.
 
     modtf sweep --study=factors_cosine_tuning --out=studies/factors_cosine_tuning
+    python docs/scripts/write_search.py studies/factors_cosine_tuning \\
+        docs/study/factors_cosine_tuning.csv.gz
     modtf sweep --study=factors_cosine --out=studies/factors_cosine
     python docs/scripts/draw_cosine.py
 
-It reads docs/study/factors_cosine.zip, factors_cosine_tuning.zip, and for the constant rates factors.zip.
+It reads docs/study/factors_cosine.zip, factors_cosine_tuning.csv.gz, and for the constant rates factors.zip.
 """
 
 from collections.abc import Iterable
@@ -31,8 +33,6 @@ from modtf.experiments.modarch.studies.factors_cosine import (
     routers,
     trials,
 )
-from modtf.families import IID
-from modtf.results import find_cells, load_history
 
 DOCS = Path(__file__).parents[1]
 STUDIES = DOCS / "study"
@@ -46,16 +46,15 @@ def read() -> modtf.Study:
 
 def tuned() -> pd.DataFrame:
     """Return the validation loss at the end of every trial."""
-    return trial_losses(STUDIES / "factors_cosine_tuning.zip", trials(routers(), RATES))
+    return trial_losses(STUDIES / "factors_cosine_tuning.csv.gz", trials(routers(), RATES))
 
 
-def trial_losses(archive: Path, trials: Iterable[tuple[str, str, float, Cell]]) -> pd.DataFrame:
+def trial_losses(table: Path, trials: Iterable[tuple[str, str, float, Cell]]) -> pd.DataFrame:
     """Return setting, router, rate, and the validation loss at the end, the geometric mean over tasks."""
-    history = load_history(find_cells(archive))
-    ends = history[(history["measure"] == "loss") & (history["condition"] == IID)]
-    ends = ends[ends["step"] == STEPS].assign(hash=ends["folder"].astype(str).str.rsplit("-").str[-1])
-    means = np.exp(np.log(ends.set_index("hash")["value"]).groupby(level=0).mean())
-    found = [(*what, means[cell.hash]) for *what, cell in trials]
+    history = pd.read_csv(table)
+    ends = history[(history["measure"] == "loss") & (history["step"] == STEPS)]
+    means = np.exp(np.log(ends.set_index("folder")["value"]).groupby(level=0).mean())
+    found = [(*what, means[cell.folder]) for *what, cell in trials]
     return pd.DataFrame(found, columns=["setting", "router", "rate", "loss"])
 
 

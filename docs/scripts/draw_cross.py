@@ -2,8 +2,8 @@
 
     python docs/scripts/draw_cross.py
 
-It reads docs/study/misrouting.zip, and misrouting_crossed.csv, which evaluate_misrouting.py writes. The
-figure's panels of the MLP come from misrouting_cosine.zip and misrouting_cosine_crossed.csv.
+It reads docs/study/misrouting.zip, and misrouting_crossed.csv.gz, which evaluate_misrouting.py writes. The
+figure's panels of the MLP come from misrouting_cosine.zip and misrouting_cosine_crossed.csv.gz.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from modtf.experiments.modarch.given import Dose, with_doses
 from modtf.experiments.modarch.studies.misrouting_cosine import all_rates
 from modtf.families import FAMILIES
 
-COSINE = DOCS / "study" / "misrouting_cosine_crossed.csv"
+COSINE = DOCS / "study" / "misrouting_cosine_crossed.csv.gz"
 RIGHT: Dose = ("spread", 0.0, False)
 TENTH: Dose = ("spread", 0.1, True)
 RULES, WRONG = "perfect routing", "a tenth misrouted"

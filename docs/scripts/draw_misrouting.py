@@ -4,7 +4,7 @@ draw_cross.py draws the figure on top of the page; draw_prices.py makes its tabl
 
     modtf sweep --study=misrouting --out=studies/misrouting
     modtf report --results=studies/misrouting --archive=docs/study/misrouting.zip
-    python docs/scripts/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv
+    python docs/scripts/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv.gz
     python docs/scripts/draw_misrouting.py
 """
 
@@ -31,7 +31,7 @@ from modtf.results import find_cells
 from modtf.studies import load_study
 
 DOCS = Path(__file__).parents[1]
-CROSSED = DOCS / "study" / "misrouting_crossed.csv"
+CROSSED = DOCS / "study" / "misrouting_crossed.csv.gz"
 TENTH = 0.1
 RATES = {"mlp": "3e-4", "rnn": "3e-3"}  # constant
 APART = ("misrouting_costs", "a_tenth_misrouted_is_cheap", "half_the_modules_cost")

@@ -1,12 +1,15 @@
 """Print the tables of docs/misrouting.md on fixed routing under a cosine schedule.
 
     modtf sweep --study=misrouting_cosine_tuning --out=studies/misrouting_cosine_tuning
+    python docs/scripts/write_search.py studies/misrouting_cosine_tuning \\
+        docs/study/misrouting_cosine_tuning.csv.gz
     modtf sweep --study=misrouting_cosine --out=studies/misrouting_cosine
     python docs/scripts/evaluate_misrouting.py studies/misrouting_cosine \\
-        docs/study/misrouting_cosine_crossed.csv
+        docs/study/misrouting_cosine_crossed.csv.gz
     python docs/scripts/draw_misrouting_cosine.py
 
-It reads docs/study/misrouting_cosine.zip, misrouting_cosine_tuning.zip and misrouting_cosine_crossed.csv.
+It reads misrouting_cosine.zip, misrouting_cosine_tuning.csv.gz and misrouting_cosine_crossed.csv.gz in
+docs/study.
 """
 
 from pathlib import Path
@@ -24,7 +27,7 @@ from modtf.experiments.modarch.studies.misrouting_cosine import RATES, routings
 
 DOCS = Path(__file__).parents[1]
 STUDIES = DOCS / "study"
-CROSSED = STUDIES / "misrouting_cosine_crossed.csv"
+CROSSED = STUDIES / "misrouting_cosine_crossed.csv.gz"
 #: the claims whose fixed routings were trained
 CLAIMS = (
     "misrouting_costs_weighted",
@@ -41,7 +44,7 @@ def read() -> modtf.Study:
 
 def tuned() -> pd.DataFrame:
     """Return the validation loss at the end of every trial."""
-    return trial_losses(STUDIES / "misrouting_cosine_tuning.zip", trials(routings(), RATES))
+    return trial_losses(STUDIES / "misrouting_cosine_tuning.csv.gz", trials(routings(), RATES))
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:

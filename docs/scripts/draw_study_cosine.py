@@ -1,10 +1,12 @@
 """Print the tables of docs/study.md on the published variants under a cosine schedule.
 
     modtf sweep --study=first_cosine_tuning --out=studies/first_cosine_tuning
+    python docs/scripts/write_search.py studies/first_cosine_tuning \\
+        docs/study/first_cosine_tuning.csv.gz
     modtf sweep --study=first_cosine --out=studies/first_cosine
     python docs/scripts/draw_study_cosine.py
 
-It reads docs/study/first_cosine.zip, first_cosine_tuning.zip, and for the constant rate first.zip.
+It reads docs/study/first_cosine.zip, first_cosine_tuning.csv.gz, and for the constant rate first.zip.
 """
 
 from pathlib import Path
@@ -38,9 +40,9 @@ def read() -> modtf.Study:
 
 def tuned() -> pd.DataFrame:
     """Return the validation loss at the end of every trial; R is part of the setting's name."""
-    archive = STUDIES / "first_cosine_tuning.zip"
+    table = STUDIES / "first_cosine_tuning.csv.gz"
     found = [
-        trial_losses(archive, trials(variants(), chosen, num_rules)).assign(num_rules=num_rules)
+        trial_losses(table, trials(variants(), chosen, num_rules)).assign(num_rules=num_rules)
         for num_rules, chosen in RATES.items()
     ]
     return pd.concat(found)

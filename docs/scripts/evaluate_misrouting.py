@@ -1,6 +1,6 @@
 """Evaluate models of the study `misrouting` under other routings than they were trained with.
 
-    python docs/scripts/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv
+    python docs/scripts/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv.gz
 
 A model trained with sampled routing is evaluated with the matrix that was sampled from, and with perfect
 routing. The model trained with perfect routing is evaluated with every other routing of its task type. The

@@ -1,6 +1,7 @@
 """A file is whole or absent."""
 
 import errno
+import gzip
 import os
 import signal
 import subprocess
@@ -141,3 +142,13 @@ def test_files_that_unpack_to_little_or_not_far_more_are_read(packed, size):
     entry = zipfile.ZipInfo("x")
     entry.compress_size, entry.file_size = packed, size
     check_ratio("x.zip", [entry])
+
+
+def test_a_table_is_compressed_where_its_name_says_so(tmp_path):
+    frame = pd.DataFrame({"name": ["a", "b"], "value": [0.1, 1e-9]})
+    for name in ("plain.csv", "first.csv.gz", "second.csv.gz"):
+        write_table(tmp_path / name, frame)
+        pd.testing.assert_frame_equal(pd.read_csv(tmp_path / name), frame)
+    first, second = ((tmp_path / name).read_bytes() for name in ("first.csv.gz", "second.csv.gz"))
+    assert first == second
+    assert gzip.decompress(first) == (tmp_path / "plain.csv").read_bytes()

@@ -75,15 +75,15 @@ def given(setting: str) -> list[Cell]:
     return sum(points, Grid([])).cells()
 
 
+def learned_in_rnn(k: int, balance: str, scope: str | None) -> Grid:
+    """Return a router of the rnn, with the strengths and rates of the mlp."""
+    scoped = {"router.scope": scope} if scope else {}
+    return shared_by(k, balance) * grid(**TUNED[k, balance][1], **scoped)
+
+
 def in_rnn() -> list[Cell]:
     """Return the routers of the rnn."""
-    points = [
-        recurrent()
-        * shared_by(k, balance)
-        * grid(**TUNED[k, balance][1], **({"router.scope": scope} if scope else {}))
-        for k, balance, scope in IN_RNN
-    ]
-    return sum(points, Grid([])).cells()
+    return (recurrent() * sum((learned_in_rnn(*which) for which in IN_RNN), Grid([]))).cells()
 
 
 @register_study("factors")

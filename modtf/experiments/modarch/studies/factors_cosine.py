@@ -13,7 +13,8 @@ At a constant rate, a ranking of routers is mostly a ranking of rates. Steps of 
 of their own, and a router tuned to smaller steps has less of it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from modtf.cell import Cell
 from modtf.experiments.modarch.studies.factors import CAPACITIES, TUNED
@@ -24,9 +25,6 @@ from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
 
 STEPS = 10_000
-STARTS = (1e-3, 3e-3, 1e-2)  # learning rates at the first step
-FARTHER = {1e-2: 3e-2, 3e-2: 1e-1}  # best rate -> the rate that was tried because it was best
-TUNED_ON = (5, 6, 7)  # tasks
 TASKS = tuple(range(10, 15))  # the reported tasks
 GIVEN = {
     "perfect": ("spread", 0.0, False),
@@ -36,6 +34,19 @@ GIVEN = {
 CHOICES = {8: "dense", 2: "top-2", 1: "top-1"}
 BALANCES = {"none": "", "auxiliary": ", penalty", "bias": ", bias"}
 Rates = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Search:
+    """How learning rates under a cosine schedule are found: cells, tasks and rates at the first step."""
+
+    under_cosine: Callable[..., Grid]  # of a setting, a learning rate, and changes of the protocol
+    starts: tuple[float, ...]
+    farther: Mapping[float, float]  # best rate -> the rate that is tried because it was best
+    tuned_on: tuple[int, ...]
+    few: Mapping[str, int]  # sizes of the test after a trial, whose results nobody reads
+
+
 #: setting -> router -> the rate with the lowest validation loss
 RATES: Rates = {
     "classification": {
@@ -88,6 +99,15 @@ def under_cosine(setting: str, learning_rate: float, **changes: int) -> Grid:
     return grid(setting=setting) * base("mlp", **protocol, **changes)
 
 
+IN_MLP = Search(
+    under_cosine,
+    starts=(1e-3, 3e-3, 1e-2),
+    farther={1e-2: 3e-2, 3e-2: 1e-1},
+    tuned_on=(5, 6, 7),
+    few={"evaluation.tokens": 10_000, "evaluation.draws": 2},
+)
+
+
 @register_study("factors_cosine_tuning")
 def tuning() -> list[Cell]:
     """Return every router at every starting rate, on tasks that are not reported."""
@@ -101,24 +121,24 @@ def cells() -> list[Cell]:
 
 
 def trials(
-    routers: Mapping[str, Grid], rates: Rates, num_rules: int = 8
+    routers: Mapping[str, Grid], rates: Rates, num_rules: int = 8, search: Search = IN_MLP
 ) -> Iterator[tuple[str, str, float, Cell]]:
     """Yield setting, router, starting rate and cell of every trial of the search for `rates`."""
-    few = {"evaluation.tokens": 10_000, "evaluation.draws": 2}
+    shared = _on(search.tuned_on, num_rules)
     for setting, chosen in rates.items():
         for name, best in chosen.items():
-            for rate in STARTS + tuple(rate for edge, rate in FARTHER.items() if best >= edge):
-                [cell] = (
-                    _on(TUNED_ON, num_rules) * routers[name] * under_cosine(setting, rate, **few)
-                ).cells()
+            for rate in search.starts + tuple(far for edge, far in search.farther.items() if best >= edge):
+                [cell] = (shared * routers[name] * search.under_cosine(setting, rate, **search.few)).cells()
                 yield setting, name, rate, cell
 
 
-def named_cells(routers: Mapping[str, Grid], rates: Rates, num_rules: int = 8) -> Iterator[tuple[str, Cell]]:
+def named_cells(
+    routers: Mapping[str, Grid], rates: Rates, num_rules: int = 8, search: Search = IN_MLP
+) -> Iterator[tuple[str, Cell]]:
     """Yield the router's name and its cell at the chosen rate, on the reported tasks."""
     for setting, chosen in rates.items():
         for name, rate in chosen.items():
-            [cell] = (_on(TASKS, num_rules) * routers[name] * under_cosine(setting, rate)).cells()
+            [cell] = (_on(TASKS, num_rules) * routers[name] * search.under_cosine(setting, rate)).cells()
             yield name, cell
 
 

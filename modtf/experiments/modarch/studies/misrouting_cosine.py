@@ -9,20 +9,18 @@ tasks 5 to 7. Perfect, uniform and random routing are cells of `factors_cosine` 
 """
 
 from modtf.cell import Cell
-from modtf.experiments.modarch.studies import factors_cosine
+from modtf.experiments.modarch.studies import factors_cosine, misrouting
 from modtf.experiments.modarch.studies.factors_cosine import GIVEN, Rates, named_cells, trials
 from modtf.experiments.modarch.studies.misrouting import dose
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
 
-#: fixed routing: its name, and matrix, amount, whether one module is sampled
+#: fixed routing by its name: matrix, amount, whether one module is sampled
 DOSES: dict[str, tuple[str, float, bool]] = {
-    "spread 0.1, sampled": ("spread", 0.1, True),
-    "spread 0.25, weighted": ("spread", 0.25, False),
-    "spread 0.5, sampled": ("spread", 0.5, True),
-    "spread 0.5, weighted": ("spread", 0.5, False),
-    "block 2, sampled": ("block", 2, True),
-    "block 2, weighted": ("block", 2, False),
+    f"{matrix} {amount:g}, {'sampled' if hard else 'weighted'}": (matrix, amount, hard)
+    for (matrix, amount), differs in misrouting.DOSES.items()
+    for hard in (False, True)[: 1 + differs]
+    if (matrix, amount, hard) not in GIVEN.values()
 }
 #: setting -> fixed routing -> the rate with the lowest validation loss
 RATES: Rates = {

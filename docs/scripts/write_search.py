@@ -1,0 +1,30 @@
+"""Write the validation losses of a search for learning rates as one table.
+
+    modtf sweep --study=factors_cosine_tuning --out=studies/factors_cosine_tuning
+    python docs/scripts/write_search.py studies/factors_cosine_tuning docs/study/factors_cosine_tuning.csv.gz
+
+A trial serves its validation loss alone, so the rest of its results is not archived.
+"""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from modtf.families import IID
+from modtf.files import write_table
+from modtf.results import find_cells, load_history
+
+COLUMNS = ["folder", "step", "data_seed", "seed", "measure", "value"]
+
+
+def search(results: str | Path) -> pd.DataFrame:
+    """Return loss and error at every evaluation during training; `folder` is the name of the cell."""
+    rows = load_history(cell for cell in find_cells(results) if cell.is_finished)
+    rows = rows[rows["measure"].isin(["loss", "error"]) & (rows["condition"] == IID)]
+    rows = rows.assign(folder=rows["folder"].astype(str).map(lambda path: Path(path).name))
+    return rows.sort_values(["folder", "measure", "data_seed", "step"])[COLUMNS]
+
+
+if __name__ == "__main__":
+    write_table(sys.argv[2], search(sys.argv[1]))
