@@ -29,6 +29,15 @@ def memory_here() -> int:
     return own + accelerators * ACCELERATOR
 
 
+def memory_of(process: int) -> int:
+    """Return the bytes of main memory that a process holds; 0 where the system does not tell."""
+    try:
+        pages = Path(f"/proc/{process}/statm").read_text(encoding="utf-8").split()[1]
+    except (OSError, IndexError):
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def check_fits(what: str, parts: Mapping[str, int], mend: str) -> None:
     """Raise `ValueError` if parts, name -> bytes, need more than the available memory."""
     needed, available = sum(parts.values()), memory_here()

@@ -24,6 +24,7 @@ from modtf.cell import Cell
 from modtf.checks import check_integer
 from modtf.engines import register_engine
 from modtf.engines.work import Event, Outcome, Work, work_on
+from modtf.memory import memory_of
 from modtf.results.schema import PRIVATE
 from modtf.termination import exit_on_sigterm
 from modtf.training.machine import default_workers, processors, thread_variables
@@ -40,16 +41,21 @@ class LocalEngine:
 
     Args:
         workers: how many; by default one per processor, or one if there is a GPU.
-        recycle: cells after which a worker is replaced, so that neither memory nor programs pile up.
+        recycle: cells after which a worker is replaced.
         retries: how often a cell is retried after the death of its worker before it counts as failed.
+        growth: bytes; a worker is replaced when its memory has grown by more since its first cell, because
+            TensorFlow releases no program that XLA compiled.
     """
 
     is_here = True
 
-    def __init__(self, workers: int | None = None, recycle: int = 20, retries: int = 2):
+    def __init__(
+        self, workers: int | None = None, recycle: int = 20, retries: int = 2, growth: int = 1 << 30
+    ):
         self.workers = default_workers() if workers is None else check_integer("workers", workers, 1)
         self.recycle = check_integer("recycle", recycle, 1)
         self.retries = check_integer("retries", retries, 0)
+        self.growth = check_integer("growth", growth, 0)
         self._deaths: Counter[str] = Counter()
 
     def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
@@ -81,7 +87,7 @@ class LocalEngine:
     def _hear(
         self, worker: "LocalWorker", workers: "list[LocalWorker]", waiting: deque[Cell], work: Work
     ) -> Iterator[Event]:
-        """Yield a worker's news; remove a worker that has died or reached its number of cells."""
+        """Yield a worker's news; remove a worker that has died, or reached its number of cells or memory."""
         cell, news = worker.cell, worker.news()
         if news is None:
             workers.remove(worker)
@@ -92,7 +98,7 @@ class LocalEngine:
             yield Event(cell, news)
         elif cell is not None and isinstance(news, Outcome):
             worker.cell = None
-            if worker.count >= self.recycle:
+            if worker.count >= self.recycle or worker.growth() > self.growth:
                 workers.remove(worker)
                 worker.dismiss()
             yield Event(cell, cell.protocol.training.steps, news)
@@ -123,7 +129,7 @@ class LocalWorker:
 
     def __init__(self, work: Work, threads: int, log: Path):
         self.cell: Cell | None = None
-        self.count = 0
+        self.count = self._memory = 0  # memory after the first cell
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         self.connection, other_end = Pipe()
@@ -153,6 +159,12 @@ class LocalWorker:
         except (EOFError, OSError):
             self.process.wait()
             return None
+
+    def growth(self) -> int:
+        """Return the bytes by which the idle worker's memory has grown since its first cell."""
+        memory = memory_of(self.process.pid)
+        self._memory = self._memory or memory
+        return memory - self._memory
 
     def dismiss(self) -> None:
         """End the worker when it is idle, and wait for that; kill it if that takes too long."""

@@ -12,6 +12,7 @@
 | a frozen network and its stages | other members | with its `Kept` in the corruptions' `modules` |
 
 A model with more than `LARGEST` weights, or whose training was interrupted, is not kept.
+TensorFlow itself never releases a program that XLA compiled: see `growth` in `modtf.engines.local`.
 """
 
 import atexit
@@ -33,7 +34,7 @@ from modtf.xla.switches import no_retracing_advice, xla_alone
 LARGEST = 1 << 22  # weights; tracing costs little compared with the training of a larger model
 
 #: key of a shape -> a trained model, and what measures it
-_models = Kept(8)  # twice the variants of a comparison
+_models = Kept(4)  # the variants of a comparison; 100 MB each for the smallest
 #: population -> its pipelines, whose iterators hold 28 threads and 22 MB of memory per cell
 _of_many = Kept(1)
 _of_one = Kept(5)  # members that train alone take turns in every variant; most studies have five

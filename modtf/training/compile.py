@@ -40,6 +40,12 @@ def training_variables(model: keras.Model) -> list[keras.Variable]:
     return [*model.variables, *model.optimizer.variables]
 
 
+def program_variables(model: keras.Model) -> list[keras.Variable]:
+    """Return everything that a program of a compiled model reads; a checkpoint needs no schedule's rate."""
+    schedule = getattr(model.optimizer, "schedule", None)
+    return [*training_variables(model), *([schedule.initial_learning_rate] if schedule else [])]
+
+
 def compile_model(
     model: keras.Model,
     population: Population,
@@ -68,17 +74,16 @@ def compile_model(
     jit_compile = with_xla(model, jit_compile)
     setting = population.task.setting
     trained = tuple(variable.path for variable in model.trainable_variables)  # other weights may be frozen
-    same = training
-    if training.schedule is None:  # then the programs depend on neither rate nor length
-        same = replace(training, learning_rate=1.0, steps=1, batch_size=1, evaluations=1, tail=0)
+    same = replace(training, learning_rate=1.0)
+    if training.schedule is None:  # then the programs do not depend on the length
+        same = replace(same, steps=1, batch_size=1, evaluations=1, tail=0)
     losses = loss if isinstance(loss, dict) else {"target": loss}
     settings = setting, len(population), jit_compile, kernels(), trained, same, tuple(losses.items())
     before = compiled_of(model)
     if before is not None and before.settings == settings:
         for variable in model.optimizer.variables:
             variable.assign(ops.zeros_like(variable))
-        if training.schedule is None:
-            model.optimizer.learning_rate = training.learning_rate
+        model.optimizer.start_at(training.learning_rate)
         if model.steps_per_execution != steps_per_execution:
             model.steps_per_execution, model.train_function = steps_per_execution, None
         return

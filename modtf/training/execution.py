@@ -16,7 +16,7 @@ from modtf.models.base import ModularModel
 from modtf.models.kernels.by_device import CPU, kernels, on_cpu
 from modtf.training.arithmetic import ACCELERATION, step_flops, steps_that_fit
 from modtf.training.batches import Batches
-from modtf.training.compile import STEPS_PER_EXECUTION, training_variables
+from modtf.training.compile import STEPS_PER_EXECUTION, program_variables, training_variables
 
 SECONDS_FLOPS = 2e11  # floating-point operations of one core in a few seconds
 
@@ -122,7 +122,7 @@ def _members_in_turn(model: ModularModel, batches: Batches, count: int) -> Calla
     the member's weights and optimizer state, takes the steps, and returns both.
     """
     one = compiled_part(model, 0, 1)
-    changed = ([*training_variables(each), *each.metrics_variables] for each in (model, one))
+    changed = ([*program_variables(each), *each.metrics_variables] for each in (model, one))
     pairs = list(zip(*changed, strict=True))
     per_member = [(whole, piece) for whole, piece in pairs if whole.shape != piece.shape]
     shared = [(whole, piece) for whole, piece in pairs if whole.shape == piece.shape]
@@ -199,7 +199,7 @@ def in_shares(
 
     def receive() -> None:
         for part, (first, last) in zip(parts, cuts, strict=True):
-            for whole, piece in zip(training_variables(model), training_variables(part), strict=True):
+            for whole, piece in zip(program_variables(model), program_variables(part), strict=True):
                 piece.assign(whole.value if whole.shape == piece.shape else whole.value[first:last])
             for metric in part.metrics_variables:
                 metric.assign(tf.zeros_like(metric.value))

@@ -34,6 +34,14 @@ class MemberOptimizer(keras.optimizers.Optimizer):
         self.num_members = num_members
         self.member_clipnorm = member_clipnorm
         self.coupled_decay = coupled_decay
+        self.schedule = learning_rate if isinstance(learning_rate, Cosine) else None
+
+    def start_at(self, learning_rate: float) -> None:
+        """Set the learning rate, or that at the first step of a schedule. Compiled programs stay valid."""
+        if self.schedule is None:
+            self.learning_rate = learning_rate
+        else:
+            self.schedule.initial_learning_rate.assign(learning_rate)
 
     def build(self, variables):
         if self.built:
@@ -116,7 +124,20 @@ class MemberSGD(MemberOptimizer, keras.optimizers.SGD):
 
 
 @keras.saving.register_keras_serializable("modtf")
-class CosineByEpoch(keras.optimizers.schedules.CosineDecay):
+class Cosine(keras.optimizers.schedules.CosineDecay):
+    """A cosine decay from a variable, so that a program serves every rate; with the arguments of Keras."""
+
+    def __init__(self, initial_learning_rate: float, decay_steps: int, **kwargs):
+        rate = keras.Variable(initial_learning_rate, trainable=False, name="initial_learning_rate")
+        super().__init__(rate, decay_steps, **kwargs)
+
+    def get_config(self):
+        rate = float(ops.convert_to_numpy(self.initial_learning_rate))
+        return {**super().get_config(), "initial_learning_rate": rate}
+
+
+@keras.saving.register_keras_serializable("modtf")
+class CosineByEpoch(Cosine):
     """A cosine decay that holds its rate for `held` steps; its other arguments are Keras's."""
 
     def __init__(self, initial_learning_rate: float, decay_steps: int, held: int = 1, **kwargs):
@@ -134,7 +155,7 @@ def make_optimizer(training: Training, num_members: int) -> MemberOptimizer:
     """Return the optimizer of a protocol, for one training from its first step to its last."""
     rate: Any = training.learning_rate
     if training.schedule == "cosine":
-        rate = keras.optimizers.schedules.CosineDecay(rate, training.steps)
+        rate = Cosine(rate, training.steps)
     elif training.schedule == "cosine_epochs":
         epochs = largest_divisor(training.steps, training.evaluations)
         rate = CosineByEpoch(rate, training.steps, training.steps // epochs)

@@ -77,6 +77,12 @@ def dying_once(cell, out, report):
     return steps(cell, out, report, at=lambda step: cell.width == 6 and step == 3 and kill(step))
 
 
+def growing(cell, out, report, held=[]):  # noqa: B006  # a list for the whole process
+    """Hold 32 MiB more after every cell."""
+    held.append(b"1" * (32 << 20))
+    return steps(cell, out, report)
+
+
 def printing(cell, out, report):
     """Print the allowed number of threads, bypassing Python's stdout."""
     os.write(1, f"{os.environ['TF_NUM_INTRAOP_THREADS']} threads\n".encode())

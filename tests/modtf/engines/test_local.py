@@ -46,7 +46,11 @@ def test_a_cell_that_kills_its_workers_has_failed(run, cells):
 
 
 @pytest.mark.slow
-def test_workers_are_replaced_and_share_the_processors(run, monkeypatch):
+@pytest.mark.parametrize(
+    ("workers", "limit", "number"), [(2, {"recycle": 1}, 4), (1, {"growth": 48 << 20}, 2)]
+)
+def test_workers_are_replaced_and_share_the_processors(run, monkeypatch, workers, limit, number):
+    """After a number of cells, or when they hold more memory than after their first cell."""
     begun = []
     begin = LocalWorker.__init__
 
@@ -56,8 +60,8 @@ def test_workers_are_replaced_and_share_the_processors(run, monkeypatch):
 
     monkeypatch.setattr(LocalWorker, "__init__", count)
     monkeypatch.setattr("modtf.engines.local.processors", lambda: 6)
-    assert run("steps", LocalEngine(2, recycle=1))[0] == {"finished": 4}
-    assert begun == [3, 3, 3, 3]
+    assert run("growing", LocalEngine(workers, **limit))[0] == {"finished": 4}
+    assert begun == [6 // workers] * number
 
 
 @pytest.mark.slow

@@ -45,7 +45,8 @@ def test_compiled_again_the_optimizer_begins_anew_and_programs_stay():
     state = {variable.path.split("/")[-1]: variable.numpy() for variable in optimizer.variables}
     np.testing.assert_allclose(state.pop("learning_rate"), 1e-3)
     assert all((values == 0).all() for values in state.values())
-    for other in ({"clipnorm": 1.0}, {"weight_decay": 0.1}, {"schedule": "cosine"}):
+    others = [{"clipnorm": 1.0}, {"weight_decay": 0.1}, {"schedule": "cosine"}]
+    for other in (*others, {"schedule": "cosine", "steps": 2}):
         compile_model(model, POPULATION, replace(training, **other))
         assert compiled_of(model) not in (None, compiled)
         compiled = compiled_of(model)

@@ -1,5 +1,7 @@
 """Several steps in one program are the same steps; a member that turns NaN does the others no harm."""
 
+from dataclasses import replace
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import tensorflow as tf
 from processes import succeeds
 
 from modtf import Task, Training, build, stream
+from modtf.evaluation.programs import compiled_of
 from modtf.models.kernels.by_device import use_kernels
 from modtf.training import execution
 from modtf.training.arithmetic import BYTES_PER_PROGRAM, largest_divisor, steps_that_fit
@@ -84,6 +87,23 @@ def test_the_others_end_as_without_a_member_that_diverges(monkeypatch, in_turn):
     for without, poisoned in zip(*ends, strict=True):
         np.testing.assert_array_equal(poisoned[[0, 2]], without[[0, 2]])
     assert any(np.isnan(poisoned[1]).any() for poisoned in ends[1])
+
+
+def test_one_program_serves_every_rate_of_a_schedule() -> None:
+    """The first step of gradient descent is proportional to the rate."""
+    model, steps = build([Task(num_rules=2, data_seed=i) for i in range(2)], "monolithic", 4, [0, 1]), []
+    start = model.get_weights()
+    training = Training(steps=1, optimizer="sgd", schedule="cosine", evaluations=1)
+    for rate in (0.125, 0.5):
+        model.set_weights(start)
+        compile_model(model, model.population, replace(training, learning_rate=rate), steps_per_execution=1)
+        elements = use_large_programs(model, training_batches(model, model.population, 8))
+        model.fit(elements, steps_per_epoch=1, verbose=0, shuffle=False)
+        steps.append([end - before for end, before in zip(model.get_weights(), start, strict=True)])
+    assert len(compiled_of(model).functions) == 1
+    for small, large in zip(*steps, strict=True):
+        assert np.abs(small).max() > 0
+        np.testing.assert_allclose(large, 4 * small, rtol=1e-3, atol=1e-6)
 
 
 def test_keras_is_left_alone_without_xla() -> None:
