@@ -1,6 +1,7 @@
 """One function compiles a model for training, with any backend; see tests/test_without_tensorflow.py."""
 
 from dataclasses import replace
+from typing import Any
 
 import keras
 import numpy as np
@@ -45,7 +46,7 @@ def test_compiled_again_the_optimizer_begins_anew_and_programs_stay():
     state = {variable.path.split("/")[-1]: variable.numpy() for variable in optimizer.variables}
     np.testing.assert_allclose(state.pop("learning_rate"), 1e-3)
     assert all((values == 0).all() for values in state.values())
-    others = [{"clipnorm": 1.0}, {"weight_decay": 0.1}, {"schedule": "cosine"}]
+    others: list[dict[str, Any]] = [{"clipnorm": 1.0}, {"weight_decay": 0.1}, {"schedule": "cosine"}]
     for other in (*others, {"schedule": "cosine", "steps": 2}):
         compile_model(model, POPULATION, replace(training, **other))
         assert compiled_of(model) not in (None, compiled)

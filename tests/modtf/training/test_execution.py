@@ -9,7 +9,6 @@ import tensorflow as tf
 from processes import succeeds
 
 from modtf import Task, Training, build, stream
-from modtf.evaluation.programs import compiled_of
 from modtf.models.kernels.by_device import use_kernels
 from modtf.training import execution
 from modtf.training.arithmetic import BYTES_PER_PROGRAM, largest_divisor, steps_that_fit
@@ -100,7 +99,7 @@ def test_one_program_serves_every_rate_of_a_schedule() -> None:
         elements = use_large_programs(model, training_batches(model, model.population, 8))
         model.fit(elements, steps_per_epoch=1, verbose=0, shuffle=False)
         steps.append([end - before for end, before in zip(model.get_weights(), start, strict=True)])
-    assert len(compiled_of(model).functions) == 1
+    assert len(model.compiled_for_training.functions) == 1
     for small, large in zip(*steps, strict=True):
         assert np.abs(small).max() > 0
         np.testing.assert_allclose(large, 4 * small, rtol=1e-3, atol=1e-6)
