@@ -13,6 +13,7 @@ if __name__ == "__main__":
 
     run_file(__file__)
 
+import re
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -27,11 +28,11 @@ from modtf.launch.cli import Definer, run_command
 from modtf.routing import ANALYSES, FORMATS, Analysed, Routing, report_text, write_routing_report
 from modtf.routing.analyses.registry import FEWEST, chosen_analyses
 from modtf.routing.analyses.run import run_analyses
+from modtf.routing.formats.source import by_number
 from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
 from modtf.routing.measuring.choices import layers_of
 from modtf.routing.measuring.compare import Run, compare_runs
 from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutations
-from modtf.routing.reading import Sent
 from modtf.routing.report.analysed import analysed_sections
 from modtf.routing.report.compared import check_same_tokens, write_comparison
 from modtf.routing.report.findings import held
@@ -44,6 +45,7 @@ FLAGS = {
     "say from_logits=True": "give --logits",
     "Give documents=...": "Give an array `documents`, or --documents=NAME",
     "Give labels=...": "Give an array `labels`, or --labels=NAME",
+    "Give shared=...": "Give --shared=...",
     "leave out from_logits=True": "leave out --logits",
 }
 
@@ -119,6 +121,8 @@ def main(values: flags.FlagValues) -> None:
     check_number("--confidence", values.confidence, 0.5, 0.9999)
     wanted = chosen_analyses(values.analyses[0] if len(values.analyses) == 1 else values.analyses)
     names = run_names(values.activations)
+    if text := out_of_order(names):
+        print(f"Warning: {text}")
     routings = [read(path, values, probs) for path in values.activations]
     for path, routing in zip(values.activations, routings, strict=True):
         if len(routings) > 1 and not routing.has_tokens:
@@ -176,13 +180,6 @@ def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -
         )  # fmt: skip
     for note in notes:
         print(f"Warning: {path}: {note.message}")
-    if not isinstance(routing.activations, Sent):
-        for name in ("num_experts", "weights", "shared"):
-            if values[name].value:
-                raise ValueError(
-                    f"{path}: --{name} applies to chosen experts, but the file holds gates. Leave it out, "
-                    "or name the array of experts by --experts=NAME."
-                )
     num_labels = 1 if routing.labels is None else len(np.unique(routing.labels))
     check_permutations("--permutations", values.permutations, (num_labels, routing.activations.shape[2]))
     routing.check_label_probs(probs)
@@ -219,6 +216,17 @@ def run_names(paths: list[str]) -> list[str]:
             "one."
         )
     return names
+
+
+def out_of_order(names: list[str]) -> str:
+    """Return a warning if the last of the names, such as step1000, does not have the largest number."""
+    largest = max(names, key=lambda name: by_number(Path(name)))
+    if len({re.sub(r"\d+", "", name) for name in names}) > 1 or largest == names[-1]:
+        return ""
+    return (
+        f"The last file counts as the last checkpoint, which is {names[-1]}, although {largest} has a larger "
+        "number. Give the files in the order of training."
+    )
 
 
 def in_flags(text: str) -> str:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing.formats.arrays import Arrays
-from modtf.routing.measuring.checks import Ints, check_labels
+from modtf.routing.formats.joined import warn
+from modtf.routing.measuring.checks import Ints, check_labels, lost_names
 from modtf.routing.reading import Counted, Sent
 
 TOKEN = "tokens"
@@ -61,7 +62,10 @@ def numbered(values: NDArray[Any], num_tokens: int, what: str, documents: Classe
     if values.dtype.kind not in "US":
         return Classes(check_labels(values, num_tokens, what), None)
     names, numbers = np.unique(values, return_inverse=True)
-    return Classes(check_labels(numbers, num_tokens, what), as_names(names))
+    classes = Classes(check_labels(numbers, num_tokens, what), as_names(names))
+    for text in lost_names(what, classes.names or ()):
+        warn(text)
+    return classes
 
 
 def _spread(values: NDArray[Any], num_tokens: int, what: str, documents: Classes | None) -> NDArray[Any]:

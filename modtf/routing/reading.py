@@ -15,6 +15,9 @@ from modtf.routing.measuring.checks import BFLOAT16
 from modtf.routing.measuring.experts import MOST_EXPERTS, check_shared
 
 ARRAYS = ("npz", "npy", "safetensors", "mapping")  # formats with user-defined axes, which may be swapped
+MASKS = ("attention_mask", "padding_mask", "mask")  # arrays that are not applied
+OF_LAYERS = ("layer", "layer_id", "layer_idx", "layer_index")  # columns of tables with a row for each layer
+LISTED = "llama_csv"  # the format whose counts name only the experts that were chosen
 SHAPES = "expected [tokens, {last}] or [layers, tokens, {last}]"
 
 
@@ -46,7 +49,7 @@ class Counted:
     """
 
     counts: NDArray[np.int64]
-    top_k: int | None  # the number of experts per token, if it is known
+    top_k: int | None  # the number of experts per token, without the shared ones, if it is known
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -63,13 +66,26 @@ def routed(
         if "experts" in arrays:
             experts = "experts"
         elif "counts" in arrays:
-            return counted(arrays, shared)
+            _refuse_weights(arrays, weights=weights)
+            return counted(arrays, num_experts, shared)
     if experts is None:
+        _refuse_weights(arrays, num_experts=num_experts, weights=weights, shared=shared)
         return gates(arrays, activations)
     return sent(arrays, experts, weights, num_experts, shared)
 
 
-def counted(arrays: Arrays, shared: Sequence[int]) -> Counted:
+def _refuse_weights(arrays: Arrays, **arguments: Any) -> None:
+    """Raise `ValueError` for an argument that applies to chosen experts only."""
+    for name, value in arguments.items():
+        if value is not None and np.size(value):
+            raise ValueError(
+                f"{arrays.source}: --{name} applies to chosen experts, but the file holds "
+                f"{'counts' if 'counts' in arrays else 'gates'}. Leave {name} out, or name the array of "
+                "experts by --experts=NAME (experts=NAME)."
+            )
+
+
+def counted(arrays: Arrays, num_experts: int | None, shared: Sequence[int]) -> Counted:
     """Return counts `[documents, layers, experts]`; an array `[layers, experts]` is read as one document."""
     values = arrays["counts"]
     counts = whole_number(values[np.newaxis] if values.ndim == 2 else values, f"{arrays.source}")
@@ -91,13 +107,35 @@ def counted(arrays: Arrays, shared: Sequence[int]) -> Counted:
             "or the axes are not [documents, layers, experts]."
         )
     top_k = arrays.source.top_k if "top_k" not in arrays else one_integer("top_k", arrays["top_k"])
-    counts = np.delete(counts // max(common, 1), check_shared(shared, counts.shape[2]), axis=2)
+    counts = _padded(arrays, counts // max(common, 1), num_experts)
+    counts = np.delete(counts, check_shared(shared, counts.shape[2]), axis=2)
+    totals = counts.sum(axis=2)
     if not totals.any() or (counts.max(axis=2) * (top_k or 1) > totals).any():
         raise ValueError(
             f"{arrays.source} counts an expert up to {counts.max()} times in {totals.max()} choices; "
             f"expected each expert at most once among a token's {top_k or 1} choices."
         )
     return Counted(counts, top_k)
+
+
+def _padded(arrays: Arrays, counts: NDArray[np.int64], num_experts: int | None) -> NDArray[np.int64]:
+    """Return counts of all experts, including those that received no token and are missing in the file."""
+    known = counts.shape[2]
+    number = arrays.get("num_experts") if num_experts is None else np.asarray(num_experts)
+    if number is None:
+        if arrays.format == LISTED:
+            warn(
+                f"{arrays.source} lists only experts that were chosen, so {known} experts are assumed, from "
+                "the highest number. Give --num_experts=E (num_experts=E)."
+            )
+        return counts
+    size = one_integer("num_experts", number)
+    if size < known:
+        raise ValueError(
+            f"{arrays.source} counts {known} experts, but num_experts is {size}; expected at "
+            f"least {known}, because experts are numbered from 0."
+        )
+    return np.pad(counts, ((0, 0), (0, 0), (0, size - known)))
 
 
 def gates(arrays: Arrays, name: str) -> NDArray[Any]:
@@ -108,10 +146,11 @@ def gates(arrays: Arrays, name: str) -> NDArray[Any]:
             f"The array {name!r} of {arrays.source} is of type {values.dtype}; expected numbers."
         )
     layers = by_layer(arrays, name, values, "modules")
-    if layers.shape[2] > layers.shape[1]:
+    if layers.shape[1] < max(layers.shape[0], layers.shape[2]):
+        fewer = "modules" if layers.shape[1] < layers.shape[2] else "layers"
         raise ValueError(
             f"The array {name!r} of {arrays.source} has shape {values.shape}, with fewer tokens than "
-            "modules. Transpose it if these axes are swapped; otherwise measure more tokens."
+            f"{fewer}. Transpose it if these axes are swapped; otherwise measure more tokens."
         )
     return layers
 
@@ -150,6 +189,24 @@ def one_integer(name: str, values: NDArray[Any]) -> int:
     if values.size != 1 or values.dtype.kind not in "iu":
         raise ValueError(f"{name} is {values.tolist()!r}; expected one integer, such as 8.")
     return check_integer(name, int(values.ravel()[0]), 1, MOST_EXPERTS)
+
+
+def check_rows(arrays: Arrays, num_tokens: int) -> None:
+    """Warn of a mask that is not applied. Raise `ValueError` if a row is one layer of a token."""
+    for name in (*MASKS, *OF_LAYERS):
+        values = arrays[name].ravel() if name in arrays else np.zeros(0)
+        if len(values) != num_tokens or (values == values[0]).all():
+            continue
+        if name in OF_LAYERS:
+            raise ValueError(
+                f"The array {name!r} of {arrays.source} says that rows belong to {len(np.unique(values))} "
+                "layers; expected a row for each token, with all of its layers: [layers, k], or arrays "
+                "[layers, tokens, k]."
+            )
+        warn(
+            f"The array {name!r} of {arrays.source} is 0 for {np.count_nonzero(values == 0)} of {num_tokens} "
+            "tokens, but all tokens are counted. Leave out padding."
+        )
 
 
 def by_layer(arrays: Arrays, name: str, values: NDArray[Any], last: str) -> NDArray[Any]:

@@ -97,6 +97,7 @@ class Routing:
         arrays = Arrays(path, format, top_k)
         routed = reading.routed(arrays, activations, experts, weights, num_experts, shared)
         num_layers, num_tokens, _ = routed.shape
+        reading.check_rows(arrays, num_tokens)
         of_tokens = labelling.documents_of(arrays, documents, routed)
         classes, factors = labelling.labels_and_factors(arrays, labels, label_names, num_tokens, of_tokens)
         return cls(

@@ -115,3 +115,15 @@ def test_files_of_one_name_are_called_by_their_folders():
         ValueError, match="--activations: the files have the names a_x, a_x; expected different names"
     ):
         measure.run_names(["a/x.npz", "a/x.npz"])
+
+
+@pytest.mark.parametrize(
+    ("names", "largest"),
+    [
+        (["step1000", "step10000", "step2000"], "step10000"),  # the order of ls
+        (["step1000", "step2000", "step10000"], None),
+        (["olmoe", "mixtral8"], None),
+    ],
+)
+def test_the_last_checkpoint_has_the_largest_number(names, largest):
+    assert (f"although {largest} has a larger number" in measure.out_of_order(names)) == (largest is not None)

@@ -47,6 +47,17 @@ def as_array(values: Any) -> NDArray[Any]:
     return array
 
 
+def as_mask(values: Any, place: str) -> NDArray[np.bool_]:
+    """Return an attention mask; `ValueError` unless it holds 0 and 1, as masks that are added do not."""
+    array = as_array(values)
+    if not np.isin(array, (0, 1)).all():
+        raise ValueError(
+            f"the attention_mask of {place} holds {array.min():g} to {array.max():g}; expected 1 for tokens "
+            "and 0 for padding"
+        )
+    return array.astype(bool)
+
+
 def _holds_truth_value(values: Any) -> bool:
     if isinstance(values, list | tuple):
         return any(map(_holds_truth_value, values))

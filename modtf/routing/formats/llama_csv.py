@@ -107,6 +107,11 @@ def _document(file: Path, with_weight: bool) -> Document:
             f"{len(cells)} of {len(tokens)} x {len(layers)} tokens and layers; expected the same number for "
             "each"
         )
+    if np.count_nonzero(np.diff(choices[:, :2], axis=0).any(axis=1)) >= len(cells):
+        warn(
+            f"The rows of a token and layer are not contiguous in {file.name}. They are read as choices of "
+            "one token. If the file holds several texts, write a file for each."
+        )
     shape = (len(tokens), len(layers), int(sizes[0]))
     weights = rows[order, 3].reshape(shape) if with_weight else None
     return Document(file.name, choices[order, 2].reshape(shape).astype(np.int32), weights)

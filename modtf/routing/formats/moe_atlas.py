@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from modtf.routing.formats.joined import Document, as_array, joined
+from modtf.routing.formats.joined import Document, as_array, joined, warn
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source, check_fields
 
@@ -32,10 +32,13 @@ class MoeAtlas(Format):
         sizes = {trace["num_experts"] for _, trace in traces}
         if len({trace.get("model_id") for _, trace in traces}) > 1:
             raise ValueError("its traces come from several models; read each model separately")
-        labelled = all(trace.get("domain") for _, trace in traces)
-        documents = [_document(place, trace, layers, labelled) for place, trace in traces]
+        unlabelled = sum(not trace.get("domain") for _, trace in traces)
+        if 0 < unlabelled < len(traces):
+            warn(f"{unlabelled} of {len(traces)} traces have no domain, so domains are not read as labels.")
+        documents = [_document(place, trace, layers, not unlabelled) for place, trace in traces]
         # The writer derives the number of experts from the highest expert of each trace.
-        return joined(documents, [str(layer) for layer in layers], max(sizes) if len(sizes) == 1 else None)
+        is_sure = len(sizes) == 1 and len(traces) > 1
+        return joined(documents, [str(layer) for layer in layers], max(sizes) if is_sure else None)
 
 
 def _traces(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -16,6 +16,7 @@ from modtf.routing.formats.source import Source, check_fields
 
 LAYERS, INDEX, ID = "router_layers", "generated_token_index", "generated_token_id"
 DOCUMENT = ("run_id", "prompt_id")
+NOBODY = (None, None)  # the document of records that do not name one
 PARTS = ("layer", "topk_experts", "topk_probs")
 Line = tuple[str, dict[str, Any], NDArray[np.int32], NDArray[np.float64]]
 
@@ -45,9 +46,16 @@ class RouterLayers(Format):
                 f"the tokens of {repeated} are not contiguous; expected the tokens of a document one after "
                 "the other"
             )
-        return joined(
+        arrays = joined(
             [_joined(group) for group in groups], [str(name) for name in names], next(iter(sizes), None)
         )
+        if keys == [NOBODY]:
+            del arrays["documents"]
+        elif NOBODY in keys:
+            raise ValueError(
+                f"some records have {' or '.join(DOCUMENT)} and some have neither; expected all or none"
+            )
+        return arrays
 
 
 def _document(record: dict[str, Any]) -> tuple[Any, ...]:

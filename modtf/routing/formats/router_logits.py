@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import as_array, as_found, warn
+from modtf.routing.formats.joined import as_array, as_found, as_mask, warn
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
 
@@ -80,7 +80,7 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
     if mask is None and batch[:-1] != (1,):
         warn("There is no attention_mask, so all tokens are counted, including any padding.")
     if mask is not None or ids is not None:
-        keep = np.ones(np.shape(ids), bool) if mask is None else as_array(mask).astype(bool)
+        keep = np.ones(np.shape(ids), bool) if mask is None else as_mask(mask, place)
         if keep.ndim != 2 or keep.size != logits.shape[1] or (len(batch) == 2 and keep.shape != batch):
             raise ValueError(f"{place} has {MASK} of shape {keep.shape} for logits {logits.shape[1:]}")
         return _masked(place, logits, keep, ids)

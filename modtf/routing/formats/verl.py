@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from modtf.routing.formats.joined import Document, as_array, as_experts, joined
+from modtf.routing.formats.joined import Document, as_array, as_experts, as_mask, joined
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
 
@@ -46,7 +46,7 @@ def _documents(place: str, content: Any) -> list[Document]:
             f"{place} lacks {ROUTED} or {MASK} [batch, length]; without the mask, padding would count as "
             "routed tokens"
         )
-    routed, mask = as_array(batch[ROUTED]), as_array(batch[MASK]).astype(bool)
+    routed, mask = as_array(batch[ROUTED]), as_mask(batch[MASK], place)
     if routed.ndim != 4 or mask.shape != routed.shape[:2]:
         raise ValueError(
             f"{place} has {ROUTED} of shape {routed.shape} and {MASK} of {mask.shape}; expected [batch, "

@@ -124,7 +124,7 @@ class ActivationAccumulator:
         Raises:
             ValueError: as for `update`.
         """
-        sums = as_counts(counts)
+        sums = as_counts(counts, self.top_k)
         number, _, num_modules = sums.shape
         hint = "Counts have one label for each document."
         classes = np.zeros(number, np.int64) if labels is None else self._labels.of(labels, number, hint)
@@ -247,7 +247,7 @@ class ActivationAccumulator:
             top_k=self.top_k,
             names=tuple(self._labels.names) or (None if self.has_labels else (ALL_TOKENS,)),
             how=how_measured(self, label_probs, confidence),
-            warnings=tuple(assumed(self)),
+            warnings=tuple(assumed(self, self._labels, self._ids)),
         )
         documents = deepcopy(self.documents)  # the accumulator stays usable for more tokens
         for layer in documents:

@@ -1,6 +1,6 @@
 """Checks of users' arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from modtf.metrics.distributions import real
 
 Ints = NDArray[np.int64]
 MOST_LABELS = 2**14
+MISSING = frozenset(("", "nan", "NaN", "None", "<NA>"))  # texts that missing values become
 MOST_BYTES = 2**31
 BFLOAT16 = np.dtype("V2")  # .npy files have no bfloat16; they store it as two raw bytes
 
@@ -35,8 +36,8 @@ def as_layers(activations: ArrayLike) -> list[NDArray[Any]]:
     return layers
 
 
-def as_counts(counts: ArrayLike) -> NDArray[np.float64]:
-    """Return counts `[documents, layers, experts]`; `ValueError` if they are invalid."""
+def as_counts(counts: ArrayLike, top_k: int | None) -> NDArray[np.float64]:
+    """Return counts `[documents, layers, experts]` of `top_k` choices a token; `ValueError` if invalid."""
     array = _numbers(counts, "counts")
     array = array[:, np.newaxis] if array.ndim == 2 else array
     if array.ndim != 3 or 0 in array.shape:
@@ -46,6 +47,15 @@ def as_counts(counts: ArrayLike) -> NDArray[np.float64]:
         )
     if not np.isfinite(array).all() or (array < 0).any():
         raise ValueError(f"counts hold {array.min():g}; expected finite numbers of at least 0.")
+    if (array != np.round(array)).any():
+        raise ValueError(
+            "counts hold fractions; expected integers, how often the tokens of a document chose each expert."
+        )
+    if (array.max(axis=2) * (top_k or 1) > array.sum(axis=2)).any():
+        raise ValueError(
+            f"counts hold more choices of an expert than tokens, if each token makes {top_k or 1} choices; "
+            "expected each expert at most once among a token's choices."
+        )
     return array.astype(np.float64)
 
 
@@ -153,6 +163,15 @@ def layer_sizes(sizes: Sequence[int]) -> str:
     """Return a text with the numbers of layers and modules."""
     alike = f"{sizes[0]} modules" if len(set(sizes)) == 1 else f"{sizes} modules"
     return f"{len(sizes)} layer(s) and {alike}"
+
+
+def lost_names(what: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield a warning if names look like missing values that were converted to text."""
+    if lost := sorted(MISSING.intersection(names)):
+        yield (
+            f"{what} hold {' and '.join(map(repr, lost))}, as if they were missing for some tokens. This "
+            "counts as a name like any other. Leave out tokens without one."
+        )
 
 
 class Numbers:

@@ -28,6 +28,12 @@ def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequenc
     if isinstance(activations, Experts):
         return activations.layers
     layers = as_layers(activations)
+    if from_logits and (kinds := [str(one.dtype) for one in layers if one.dtype.kind != "f"]):
+        raise ValueError(
+            f"logits are of type {kinds[0]}; expected floating-point numbers. Give the numbers of chosen "
+            "experts as experts=.... Decode bfloat16 that was saved as 16-bit integers: "
+            "(values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)."
+        )
     fewest = min(values.shape[1] for values in layers)
     if top_k is not None and check_integer("top_k", top_k, 1) > fewest:
         raise ValueError(f"top_k={top_k} is not valid; expected at most {fewest}, the number of modules.")

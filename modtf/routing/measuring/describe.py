@@ -1,12 +1,15 @@
 """Texts about how tokens were measured, and about the assumptions."""
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from modtf.routing.measuring.checks import Numbers, lost_names
 from modtf.routing.measuring.watch import Watch, warnings_of
+
+ENOUGH = 64  # tokens: with so many, an expert that all of them chose is no chance
 
 
 class Sums(Protocol):
@@ -17,6 +20,7 @@ class Sums(Protocol):
     are_chosen: bool
     are_counts: bool
     watches: list[Watch]
+    groups: list[NDArray[Any]]
     has_labels: bool | None
     has_documents: bool | None
     num_documents: int
@@ -40,9 +44,12 @@ def how_measured(sums: Sums, label_probs: ArrayLike | None, confidence: float) -
     )
 
 
-def assumed(sums: Sums) -> Iterator[str]:
-    """Return notes about the tokens of all layers, for the reader."""
+def assumed(sums: Sums, *numbered: Numbers) -> Iterator[str]:
+    """Return notes about the tokens of all layers and the names of labels and documents, for the reader."""
     yield from warnings_of(sums.watches)
+    yield from _shared(sums)
+    for one in numbered:
+        yield from lost_names(one.what, one.names)
     if not sums.has_labels:
         yield (
             "There are no labels. Give labels=..., one for each token or document (its domain, language or "
@@ -59,4 +66,24 @@ def assumed(sums: Sums) -> Iterator[str]:
         yield (
             f"{sums.came_back} documents are not contiguous, so their pieces count as separate documents. "
             "Give the tokens of a document one after the other."
+        )
+
+
+def _shared(sums: Sums) -> Iterator[str]:
+    """Yield a warning if some of the k experts of a token are the same for all tokens and layers."""
+    chosen = [
+        use.sum(axis=(0, 1))
+        for (_, use), watch in zip(sums.groups, sums.watches, strict=True)
+        if not watch.alike and watch.num_tokens >= ENOUGH
+    ]
+    k = sums.top_k or 1
+    if not sums.are_chosen or k < 2 or not chosen:
+        return
+    # A token gives 1/k to each of its experts, so this sum is reached only if every token chose the expert.
+    every = [np.flatnonzero(use >= use.sum() / k * (1 - 1e-9)) for use in chosen if len(use) > k]
+    if every and (same := set.intersection(*(set(one.tolist()) for one in every))):
+        yield (
+            f"Every token goes to expert {' and '.join(map(str, sorted(same)))} in all layers. If this is a "
+            "shared expert, it says nothing about tokens and makes the load uneven. Give shared=..., its "
+            "number, to leave it out."
         )

@@ -56,6 +56,7 @@ class Experts:
         ids = _check_ids(experts, number)
         mass = None if weights is None else _check_weights(weights, ids, number)
         shared = check_shared(shared, number)
+        _check_sent_to_all(shared, ids)
         self.top_k = ids.shape[-1] - len(set(shared))
         if self.top_k < 1:
             raise ValueError(
@@ -81,8 +82,9 @@ def _check_ids(experts: ArrayLike, num_experts: int) -> NDArray[Any]:
         )
     if ids.size and not (ids.min() >= NONE and ids.max() < num_experts):
         wrong = ids.min() if ids.min() < NONE else ids.max()
+        hint = " If experts are numbered from 1, subtract 1." if wrong == num_experts else ""
         raise ValueError(
-            f"experts hold {wrong}; expected numbers below num_experts={num_experts} (or -1: dropped)."
+            f"experts hold {wrong}; expected numbers below num_experts={num_experts} (or -1: dropped).{hint}"
         )
     return ids
 
@@ -148,6 +150,22 @@ def check_shared(shared: ArrayLike, num_experts: int) -> list[int]:
     if wrong := [one for one in listed if one not in range(num_experts)]:
         raise ValueError(f"shared holds {wrong[0]}; expected experts below num_experts={num_experts}.")
     return listed
+
+
+def _check_sent_to_all(shared: Sequence[int], ids: NDArray[Any]) -> None:
+    """Raise `ValueError` if a shared expert is missing in all layers, or for some tokens of a layer.
+
+    A layer without it is a placeholder for a dense layer.
+    """
+    routed = (ids != NONE).any(axis=-1)
+    for one in shared:
+        number = (ids == one).any(axis=-1).sum(axis=-1)
+        wrong = (number > 0) & (number < routed.sum(axis=-1))
+        if wrong.any() or (routed.any() and not number.any()):
+            raise ValueError(
+                f"shared holds {one}, but only {number.sum()} of {routed.sum()} rows of experts hold it; "
+                "expected an expert that every token goes to. Leave out shared if experts holds none."
+            )
 
 
 def _array(name: str, values: ArrayLike, kinds: str) -> NDArray[Any]:

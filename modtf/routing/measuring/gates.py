@@ -79,7 +79,7 @@ class Gates:
         if k == 1:
             chosen = gates.argmax(axis=1)[:, np.newaxis]
         elif k < self.num_modules:
-            chosen = np.argpartition(gates, -k, axis=1)[:, -k:]
+            chosen = _largest(gates, k)
         else:
             chosen = np.tile(np.arange(self.num_modules), (len(gates), 1))
         kept = gates if self.top_k is None else np.take_along_axis(gates, chosen, axis=1)
@@ -91,6 +91,19 @@ class Gates:
         hard = shares((picked > 0).astype(np.float64))
         modules = None if self.top_k is None else chosen
         return Tokens(mass, modules, self.num_modules), Tokens(hard, chosen, self.num_modules)
+
+
+def _largest(gates: NDArray[Any], k: int) -> Ints:
+    """Return the k modules with the largest gates `[T, k]`, in the order of their numbers.
+
+    Ties go to the first module. Gates in bfloat16 are often equal, and `argpartition` takes any of these.
+    """
+    chosen = np.argpartition(gates, -k, axis=1)[:, -k:]
+    fewest = np.take_along_axis(gates, chosen, axis=1).min(axis=1, keepdims=True)
+    tied = np.count_nonzero(gates >= fewest, axis=1) > k
+    if tied.any():
+        chosen[tied] = np.argsort(-gates[tied].astype(np.float64), axis=1, kind="stable")[:, :k]
+    return np.asarray(np.sort(chosen, axis=1))
 
 
 def shares(weights: Array) -> Array:

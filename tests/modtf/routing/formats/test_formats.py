@@ -66,7 +66,8 @@ def test_counts(name, tmp_path):
     thing = getattr(writers, name)(tmp_path)
     assert Arrays(thing).format == COUNTED[name]
     np.save(tmp_path / "labels.npy", [0, 1, 0])
-    routing = modtf.read_routing(thing, labels=str(tmp_path / "labels.npy"))
+    labels = str(tmp_path / "labels.npy")
+    routing = modtf.read_routing(thing, labels=labels, num_experts=writers.EXPERTS)
     assert isinstance(routing.activations, Counted)
     assert not routing.has_tokens
     np.testing.assert_array_equal(routing.activations.counts, writers.COUNTS)

@@ -131,3 +131,19 @@ def test_what_cannot_be_is_refused(changed, words):
     given = {"experts": [[0, 2]], "labels": [0], "num_experts": 3} | changed
     with pytest.raises(ValueError, match=words):
         measure_activations(**given)
+
+
+@pytest.mark.parametrize("shared", [EXPERTS, 0], ids=["in no token", "in some tokens"])
+def test_shared_experts_receive_every_token(routing, shared):
+    labels, _, ids, _ = routing
+    with pytest.raises(ValueError, match=f"shared holds {shared}, but only .* expected an expert that every"):
+        measure_activations(labels=labels, experts=ids, num_experts=EXPERTS + 1, shared=[shared])
+
+
+def test_an_expert_of_every_token_is_reported(routing):
+    """It may be a shared expert, with which the load is uneven: 1/4 and the rest instead of even."""
+    labels, _, ids, _ = routing
+    given = np.concatenate([ids, np.full((2, TOKENS, 1), EXPERTS)], axis=-1)
+    layers = measure_activations(labels=labels, experts=given, num_experts=EXPERTS + 1, permutations=0)
+    assert all(any(f"Every token goes to expert {EXPERTS} in" in w for w in one.warnings) for one in layers)
+    assert not any("Every token goes" in w for one in measured(labels, experts=ids) for w in one.warnings)

@@ -46,3 +46,20 @@ def test_masked_logits_and_sparse_gates():
     assert np.isnan(layer.mass.top_label_share[3])
     (sparse,) = measure_activations(np.eye(3)[labels], labels, top_k=2, permutations=2)
     assert sparse.mass.values["alignment"].value == 0
+
+
+@pytest.mark.parametrize("top_k", [2, 5])
+def test_ties_go_to_the_first_module(top_k):
+    """Rounded logits are often equal, also around the k-th place; a stable sort says which modules count."""
+    logits = np.random.default_rng(0).integers(3, size=(300, 8)).astype(np.float32)
+    (layer,) = measure_activations(logits, from_logits=True, top_k=top_k, permutations=0)
+    chosen = np.argsort(-logits, axis=1, kind="stable")[:, :top_k]
+    np.testing.assert_array_equal(layer.module_tokens, np.bincount(chosen.ravel(), minlength=8))
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.int16, np.int64])
+def test_integers_are_no_logits(kind):
+    """They are the bits of bfloat16, or numbers of experts."""
+    bits = soft_tokens(num_modules=4)[0].astype(ml_dtypes.bfloat16).view(np.uint16).astype(kind)
+    with pytest.raises(ValueError, match=r"logits are of type u?int(16|64); expected floating-point numbers"):
+        measure_activations(bits, from_logits=True, top_k=2)

@@ -1,0 +1,123 @@
+"""Files that look like something else: each gives a right number, or one line that says what is wrong."""
+
+import json
+
+import numpy as np
+import pytest
+
+import modtf
+
+TOKENS = 60
+GATES = np.random.default_rng(0).dirichlet(np.ones(4), TOKENS)
+CHOSEN = np.argsort(-GATES, axis=1)[:, :2]
+HALF = np.arange(TOKENS) % 2
+LIST = {"experts": CHOSEN, "num_experts": 4}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "names", "message"),
+    [
+        ({"activations": np.full((TOKENS, 12, 4), 0.25)}, {}, "with fewer tokens than layers. Transpose"),
+        (LIST | {"layer": HALF}, {}, "'layer' of .* says that rows belong to 2 layers; expected a row for"),
+        (
+            {"activations": GATES},
+            {"shared": [0]},
+            "--shared applies to chosen experts, but the file holds gates",
+        ),
+        ({"activations": GATES}, {"num_experts": 8}, "--num_experts applies to chosen"),
+        ({"counts": np.ones((3, 1, 4))}, {"num_experts": 3}, "counts 4 experts, but num_experts is 3"),
+    ],
+)
+def test_what_would_be_read_as_something_else_is_rejected(arrays, names, message):
+    with pytest.raises(ValueError, match=message):
+        modtf.read_routing(arrays, **names)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (LIST | {"attention_mask": HALF.reshape(4, 15)}, "'attention_mask' of .* is 0 for 30 of 60 tokens"),
+        (LIST | {"labels": np.array(["law", "nan"])[HALF]}, "labels hold 'nan', as if they were missing"),
+    ],
+)
+def test_what_is_not_applied_is_reported(arrays, message):
+    with pytest.warns(UserWarning, match=message):
+        modtf.read_routing(arrays)
+
+
+def test_missing_labels_in_a_list_are_reported():
+    (layer,) = modtf.measure_activations(GATES, ["law", float("nan")] * 30, permutations=0)
+    assert any("labels hold 'nan', as if" in text for text in layer.warnings)
+
+
+def test_annotations_that_change_nothing_are_silent():
+    modtf.read_routing(LIST | {"attention_mask": np.ones(TOKENS), "layer": np.full(TOKENS, 3)})
+
+
+def test_tables_of_counts_need_the_number_of_experts(tmp_path):
+    """An expert without any token has no row: with 8 experts, the last two are dead."""
+    rows = [f"{layer},{expert},{10 + expert}" for layer in range(2) for expert in range(6)]
+    (tmp_path / "a.csv").write_text("\n".join(["layer,expert,count", *rows]))
+    with pytest.warns(UserWarning, match="so 6 experts are assumed, from the highest number. Give --num_e"):
+        modtf.read_routing(tmp_path)
+    load = np.pad(10.0 + np.arange(6), (0, 2))
+    for layer in modtf.read_routing(tmp_path, num_experts=8).measure(permutations=0):
+        np.testing.assert_allclose(layer.hard.use, load / load.sum())
+        value = layer.hard.values["load_variation"].value
+        assert value == pytest.approx(load.std() / load.mean())
+
+
+def test_records_without_prompts_are_not_one_document(tmp_path):
+    layers = [[{"layer": 0, "topk_experts": row, "topk_probs": [0.6, 0.4]}] for row in CHOSEN.tolist()]
+    path = tmp_path / "decode.jsonl"
+    path.write_text("\n".join(json.dumps({"router_layers": one}) for one in layers))
+    assert modtf.read_routing(path, num_experts=4).documents is None
+    named = [{"router_layers": one, **({"prompt_id": 1} if n else {})} for n, one in enumerate(layers)]
+    path.write_text("\n".join(map(json.dumps, named)))
+    with pytest.raises(ValueError, match="some records have run_id or prompt_id and some have neither"):
+        modtf.read_routing(path, num_experts=4)
+
+
+@pytest.mark.parametrize(
+    "mask", [[[0.0, -1e9]], [[1, 2]]], ids=["added to scores", "numbers of packed texts"]
+)
+def test_masks_hold_0_and_1(mask):
+    with pytest.raises(ValueError, match=r"the attention_mask of .* holds .*; expected 1 for tokens and 0"):
+        modtf.read_routing({"router_logits": (np.zeros((2, 4)),), "attention_mask": np.array(mask)})
+
+
+def test_several_texts_in_a_table_are_reported(tmp_path):
+    """The second text starts again at token 0, so its choices look like further choices of the first."""
+    rows = [f"{token},0,{2 * text + token % 2}" for text in range(2) for token in range(9)]
+    (tmp_path / "a.csv").write_text("\n".join(["token,layer,expert", *rows]))
+    with pytest.warns(UserWarning, match=r"are not contiguous in a\.csv\. .* write a file for each"):
+        modtf.read_routing(tmp_path, num_experts=4)
+
+
+def test_one_trace_does_not_say_the_number_of_experts(tmp_path):
+    """MoE Routing Atlas writes the highest expert of a trace plus 1."""
+    rows = [
+        {"layer": 0, "token_idx": token, "expert_idx": expert, "gate_weight": 0.5}
+        for token, experts in enumerate(CHOSEN[:9].tolist())
+        for expert in experts
+    ]
+    trace = {"num_layers": 1, "num_experts": 4, "top_k": 2, "domain": "law", "activations": rows}
+    path = tmp_path / "traces.jsonl"
+    path.write_text(json.dumps(trace))
+    with pytest.raises(ValueError, match="Give --num_experts=E"):
+        modtf.read_routing(path)
+    path.write_text("\n".join(map(json.dumps, [trace, {**trace, "domain": None}])))
+    with pytest.warns(UserWarning, match="1 of 2 traces have no domain, so domains are not read as labels"):
+        assert modtf.read_routing(path).activations.shape == (1, 18, 4)
+
+
+@pytest.mark.parametrize(
+    ("counts", "top_k", "message"),
+    [
+        (np.full((4, 1, 4), 0.25), 2, "counts hold fractions; expected integers"),
+        ([[[6, 2, 2, 2]]], 3, "more choices of an expert than tokens, if each token makes 3 choices"),
+    ],
+)
+def test_counts_of_a_script_are_checked(counts, top_k, message):
+    with pytest.raises(ValueError, match=message):
+        modtf.measure_activations(counts=counts, top_k=top_k)
