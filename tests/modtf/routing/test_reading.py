@@ -1,6 +1,7 @@
 """Files that look like something else: each gives a right number, or one line that says what is wrong."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +47,8 @@ def test_what_is_not_applied_is_reported(arrays, message):
 
 
 def test_missing_labels_in_a_list_are_reported():
-    (layer,) = modtf.measure_activations(GATES, ["law", float("nan")] * 30, permutations=0)
+    labels: Any = ["law", float("nan")] * 30
+    (layer,) = modtf.measure_activations(GATES, labels, permutations=0)
     assert any("labels hold 'nan', as if" in text for text in layer.warnings)
 
 
