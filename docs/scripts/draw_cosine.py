@@ -9,7 +9,7 @@
 It reads docs/study/factors_cosine.zip, factors_cosine_tuning.csv.gz, and for the constant rates factors.zip.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -78,17 +78,23 @@ def rates(losses: pd.DataFrame) -> str:
     return markdown_table(["setting", "router", *header, "chosen"], rows, left=2)
 
 
-def compared(part: modtf.Study) -> str:
-    """Return performance and measures of every router, in Markdown."""
-    names = {name: number for number, name in enumerate(routers())}
-    frame = part.results.assign(variant=named(part.results))
-    frame["variant"] = pd.Categorical(frame["variant"], sorted(set(frame["variant"]), key=names.__getitem__))
+def compared(part: modtf.Study, names: Mapping[str, str]) -> str:
+    """Return performance and measures of every router, in Markdown; `names`: hash of a cell -> router."""
+    frame, order = part.results.assign(variant=named(part.results, names)), [*dict.fromkeys(names.values())]
+    frame["variant"] = pd.Categorical(
+        frame["variant"], [name for name in order if name in set(frame["variant"])]
+    )
     header, rows = table_cells(frame, part.level)
     return markdown_table(header[:-2], [row[:-2] for row in rows])
 
 
-def named(rows: pd.DataFrame) -> pd.Series:
+def named(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.Series:
     """Return the page's names of routers, from the folders of their cells."""
+    return rows["folder"].astype(str).str.rsplit("-").str[-1].map(names)
+
+
+def names_in_mlp() -> dict[str, str]:
+    """Return hash -> router of the MLP's cells under both schedules, in the order of the page."""
     hashes = {}
     for setting in RATES:
         old = [CLAMPED[hard] for _, _, hard in GIVEN.values()] + [rate for rate, _ in TUNED.values()]
@@ -96,19 +102,22 @@ def named(rows: pd.DataFrame) -> pd.Series:
         for (name, router), rate in zip(routers().items(), old, strict=True):
             [cell] = (of_mlp(setting, rate) * router).cells()
             hashes[cell.hash] = name
-    hashes |= {cell.hash: name for name, cell in named_cells(routers(), RATES)}
-    return rows["folder"].astype(str).str.rsplit("-").str[-1].map(hashes)
+    return hashes | {cell.hash: name for name, cell in named_cells(routers(), RATES)}
 
 
-def schedules(part: modtf.Study, constant: modtf.Study) -> str:
+def schedules(part: modtf.Study, constant: modtf.Study, names: Mapping[str, str]) -> str:
     """Return losses over those of `uniform` and perfect routing, under both schedules, in Markdown."""
     setting, texts, p_values = part.kinds[0][1], [], []
-    both = {"constant": constant, "cosine": part}
-    rows = {how: each.performance.assign(name=named(each.performance)) for how, each in both.items()}
+    rows = {
+        how: each.performance.assign(name=named(each.performance, names))
+        for how, each in (("constant", constant), ("cosine", part))
+    }
     rows = {
         how: each[(each["setting"] == setting) & each["data_seed"].isin(TASKS)] for how, each in rows.items()
     }
-    for name in list(routers())[1:]:
+    trained = set(rows["cosine"]["name"])
+    compared = [name for name in dict.fromkeys(names.values()) if name in trained and name != "perfect"]
+    for name in compared:
         for reference in ("uniform", "perfect"):
             for each in rows.values():
                 for where in (IN, OUT):
@@ -119,29 +128,34 @@ def schedules(part: modtf.Study, constant: modtf.Study) -> str:
     marks = [" *" * (p <= SURE) for p in holm(p_values)]
     cells = np.array([text + mark for text, mark in zip(texts, marks, strict=True)]).reshape(-1, 8)
     header = [f"/ {reference}, {how}, {where.split()[0]}" for reference in ("uniform", "perfect")
-              for how in both for where in (IN, OUT)]  # fmt: skip
-    return markdown_table(
-        ["router", *header], [[n, *r] for n, r in zip(list(routers())[1:], cells, strict=True)]
-    )
+              for how in rows for where in (IN, OUT)]  # fmt: skip
+    return markdown_table(["router", *header], [[n, *r] for n, r in zip(compared, cells, strict=True)])
 
 
 def _ratio(first: pd.DataFrame, second: pd.DataFrame, level: float) -> tuple[str, float]:
     """Return the geometric mean of the ratios with its interval, and the two-sided p that it is 1."""
-    if first["folder"].iloc[0] == second["folder"].iloc[0]:
+    if first.empty or second.empty or first["folder"].iloc[0] == second["folder"].iloc[0]:
         return "", float("nan")
     [ratio] = ratios_to(first, second, level=level).itertuples()
     return with_interval(ratio.mean, ratio.low, ratio.high), ratio.p
 
 
+def tables(
+    study: modtf.Study, constant: modtf.Study, losses: pd.DataFrame, names: Mapping[str, str]
+) -> list[str]:
+    """Return the tables of a page: the search for rates, then performance and ratios of every task type."""
+    found = [rates(losses)]
+    for part in study.by_kind:
+        for table in (compared(part, names), schedules(part, constant, names)):
+            titled = f"**{kind_label(*part.kinds[0])}, cosine schedule**\n\n{table}"
+            found.append(stands_on(part.cells, part.checkpoint, titled))
+    return found
+
+
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
     constant = modtf.Study.read(STUDIES / "factors.zip").of_families(["mlp"])
-    found = [rates(tuned())]
-    for part in study.by_kind:
-        for table in (compared(part), schedules(part, constant)):
-            titled = f"**{kind_label(*part.kinds[0])}, cosine schedule**\n\n{table}"
-            found.append(stands_on(part.cells, part.checkpoint, titled))
-    return {"routers_results.md": found}
+    return {"routers_results.md": tables(study, constant, tuned(), names_in_mlp())}
 
 
 if __name__ == "__main__":

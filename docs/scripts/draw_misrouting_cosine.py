@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 from draw_cosine import rates, trial_losses
 from draw_cross import cross, cross_table
-from draw_misrouting import costs, verdicts
+from draw_misrouting import costs, halved, verdicts
 
 import modtf
 from modtf.analysis import kind_label
@@ -28,13 +28,6 @@ from modtf.experiments.modarch.studies.misrouting_cosine import RATES, routings
 DOCS = Path(__file__).parents[1]
 STUDIES = DOCS / "study"
 CROSSED = STUDIES / "misrouting_cosine_crossed.csv.gz"
-#: the claims whose fixed routings were trained
-CLAIMS = (
-    "misrouting_costs_weighted",
-    "misrouting_costs_sampled",
-    "a_tenth_misrouted_is_cheap_sampled",
-    "sampled_costs_more",
-)
 
 
 def read() -> modtf.Study:
@@ -58,7 +51,8 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         for part in study.by_kind
     ]
     crossed = stands_on(study.cells, "last", cross_table(cross(study, CROSSED)))
-    return {"misrouting.md": [crossed, *tables, verdicts(study, CLAIMS), rates(tuned())]}
+    half = stands_on(study.cells, study.checkpoint, halved(study))
+    return {"misrouting.md": [crossed, *tables, half, verdicts(study), rates(tuned())]}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The study `misrouting` under a cosine schedule, in part: 18 cells of the MLP, 47 to tune.
+"""The study `misrouting` under a cosine schedule, in part: 29 cells of the MLP, 95 to tune.
 
     modtf sweep --study=misrouting_cosine_tuning --out=studies/misrouting_cosine_tuning
     modtf sweep --study=misrouting_cosine --out=studies/misrouting_cosine
@@ -33,12 +33,23 @@ RATES: Rates = {
         "block 2, weighted": 1e-2,
     },
     "regression": {
+        "spread 0.1, weighted": 1e-2,
         "spread 0.1, sampled": 1e-2,
         "spread 0.25, weighted": 1e-2,
-        "spread 0.5, sampled": 1e-2,
+        "spread 0.25, sampled": 1e-2,
         "spread 0.5, weighted": 1e-2,
-        "block 2, sampled": 3e-2,
+        "spread 0.5, sampled": 1e-2,
+        "spread 0.75, weighted": 3e-2,
+        "spread 0.75, sampled": 1e-2,
         "block 2, weighted": 3e-2,
+        "block 2, sampled": 3e-2,
+        "block 4, weighted": 3e-2,
+        "block 4, sampled": 1e-2,
+        "collapsed 2, weighted": 3e-2,
+        "collapsed 4, weighted": 1e-2,
+        "collapsed 4, sampled": 1e-2,
+        "collapsed 8, weighted": 3e-2,
+        "collapsed 8, sampled": 1e-2,
     },
 }
 
