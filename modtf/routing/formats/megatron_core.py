@@ -128,16 +128,18 @@ def _warn_of_stages(ranks: Sequence[list[Trace]]) -> None:
 
 def _aligned(layers: dict[Layer, list[Trace]]) -> list[Layer]:
     """Return the layers that routed the same tokens; `ValueError` if a layer other than MTP did not."""
-    counts = {name: [len(trace.experts) for trace in layers[name]] for name in sorted(layers)}
+    parts = {name: [(trace.step, len(trace.experts)) for trace in layers[name]] for name in sorted(layers)}
+    counts = {name: [number for _, number in parts[name]] for name in parts}
     if not counts:
         raise ValueError("it holds no records")
     first, *_ = counts
-    others = [name for name in counts if counts[name] != counts[first]]
+    others = [name for name in parts if parts[name] != parts[first]]
     for name in others:
         if name[0] != MTP:
             raise ValueError(
                 f"{_words(first)} routed {sum(counts[first])} tokens in {len(counts[first])} records, "
-                f"{_words(name)} {sum(counts[name])} in {len(counts[name])}. Trace all layers in all steps. "
+                f"{_words(name)} {sum(counts[name])} in {len(counts[name])}, or in other steps. Trace all "
+                "layers in all steps, in their order. "
                 "If pipeline stages number their layers from 0, read each stage from its own folder."
             )
     if others:

@@ -19,13 +19,14 @@ class Watch:
 
     Attributes:
         alike: whether all rows are equal, as in the placeholders that some formats write for dense layers.
-        softmaxed: whether logits look like probabilities: none is negative, and rows sum to 1.
+        softmaxed: whether logits look like probabilities or sigmoid gates: all are between 0 and 1.
+        num_flat: the number of tokens with the same value, except for gates of 0, for all modules.
     """
 
     def __init__(self, number: int):
         self.number = number
         self.alike = self.softmaxed = True
-        self.num_tokens = 0
+        self.num_tokens = self.num_flat = 0
         self._first: NDArray[Any] = np.zeros((0, 0))
         self._num_chosen = 0
 
@@ -48,6 +49,8 @@ class Watch:
         if self.softmaxed:
             logits = isinstance(layer, Gates) and layer.from_logits
             self.softmaxed = logits and _are_probabilities(rows[:FEW]) and _are_probabilities(rows)
+        if isinstance(layer, Gates):
+            self.num_flat += _num_flat(rows, layer.from_logits)
         self.num_tokens += len(rows)
 
     def check_first(self) -> None:
@@ -101,9 +104,16 @@ def warnings_of(watches: Sequence[Watch]) -> Iterator[str]:
     softmaxed = [watch.number for watch in watches if watch.softmaxed and watch.num_tokens]
     if softmaxed:
         yield (
-            f"In {_listed(softmaxed)} all logits are at least 0 and sum to 1 for every token: they look "
-            "like probabilities, whose softmax would be nearly even. If they are probabilities, leave out "
-            "from_logits=True."
+            f"In {_listed(softmaxed)} all logits are between 0 and 1: they look like probabilities or "
+            "sigmoid gates, whose softmax would be nearly even. If they are probabilities, leave out "
+            "from_logits=True. Divide sigmoid gates by their sum, too."
+        )
+    flat = [watch.number for watch in watches if watch.num_flat and not watch.alike]
+    if flat:
+        most = max(watch.num_flat for watch in watches if not watch.alike)
+        yield (
+            f"In {_listed(flat)} up to {most} tokens have the same value for all modules, as padding and "
+            "unwritten rows do. They count as sent to the first modules. If they are padding, leave them out."
         )
 
 
@@ -112,5 +122,11 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _are_probabilities(rows: NDArray[Any]) -> bool:
-    sums = rows.sum(axis=1, dtype=np.float64)
-    return bool((rows >= 0).all() and (np.abs(sums - 1.0) <= TOLERANCE).all())
+    return bool((rows >= 0).all() and (rows <= 1.0 + TOLERANCE).all())
+
+
+def _num_flat(rows: NDArray[Any], from_logits: bool) -> int:
+    if rows.shape[1] < 2:
+        return 0
+    some = rows[rows[:, 0] == rows[:, 1]]  # few rows, so that the rest takes no time
+    return int(((some == some[:, :1]).all(axis=1) & (from_logits | (some[:, 0] != 0))).sum())

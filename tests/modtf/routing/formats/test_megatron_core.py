@@ -84,6 +84,15 @@ def test_pipeline_stages_with_numbers_of_their_own(tmp_path):
         read(tmp_path)
 
 
+def test_layers_of_other_steps_are_not_aligned(tmp_path):
+    """A stage that lost its first step and wrote one more has as many tokens, but other ones."""
+    lines = [
+        record(chosen(2 * step + layer), layer, step=step) for step, layer in ((0, 0), (1, 0), (1, 1), (2, 1))
+    ]
+    with pytest.raises(ValueError, match="decoder 1 12 in 2, or in other steps. Trace all layers in all"):
+        read(write(tmp_path, [lines]))
+
+
 def test_a_shorter_layer_that_predicts_several_tokens_is_left_out(tmp_path):
     lines = [record(chosen(0), 0), record(chosen(1, TOKENS - 1), 0, block="mtp", mtp_idx=0)]
     with pytest.warns(UserWarning, match="mtp 0, 0 did not route the same tokens as decoder 0"):

@@ -63,3 +63,17 @@ def test_integers_are_no_logits(kind):
     bits = soft_tokens(num_modules=4)[0].astype(ml_dtypes.bfloat16).view(np.uint16).astype(kind)
     with pytest.raises(ValueError, match=r"logits are of type u?int(16|64); expected floating-point numbers"):
         measure_activations(bits, from_logits=True, top_k=2)
+
+
+def test_rows_of_padding_and_sigmoid_gates_are_reported():
+    """Zeros in a buffer of logits are read as tokens of the first module; sigmoid gates are no logits."""
+    logits, _ = soft_tokens(num_modules=4)
+    padded = np.where(np.arange(len(logits))[:, np.newaxis] % 5 == 0, 0.0, logits)
+    for values, words in (
+        (padded, f"up to {len(logits) // 5} tokens have the same value for all modules, as padding"),
+        (1 / (1 + np.exp(-logits)), "all logits are between 0 and 1: they look like probabilities"),
+    ):
+        (layer,) = measure_activations(values, from_logits=True, permutations=0)
+        assert any(words in text for text in layer.warnings)
+    (layer,) = measure_activations(logits, from_logits=True, permutations=0)
+    assert not any("same value" in text or "between 0 and 1" in text for text in layer.warnings)

@@ -63,7 +63,7 @@ def test_probabilities_that_are_said_to_be_logits():
     logits, labels = soft_tokens()
     both = np.stack([logits, softmax(logits)])
     layer, _ = measure_activations(both, labels, from_logits=True, **QUICK)
-    assert "In layer 1 all logits are at least 0 and sum to 1" in layer.warnings[0]
+    assert "In layer 1 all logits are between 0 and 1" in layer.warnings[0]
     layer, _ = measure_activations(np.stack([logits, logits**2]), labels, from_logits=True, **QUICK)
     assert not any("sum to 1" in text for text in layer.warnings)
     chosen = measure_activations(labels=labels, experts=logits.argmax(-1)[:, None], num_experts=9, **QUICK)
