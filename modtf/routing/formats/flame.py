@@ -38,6 +38,12 @@ class Flame(Format):
         files = source.files(ENDING)
         rows = {file: parquet.read_metadata(file).num_rows for file in files}
         names = [match[1] if (match := LAYER.fullmatch(file.stem)) else file.stem for file in files]
+        numbers = [match[1] for file in files if (match := LAYER.match(file.stem))]
+        if len(set(map(int, numbers))) < len(numbers):
+            raise ValueError(
+                f"several files have the number of one layer ({', '.join(file.name for file in files[:2])}, ...); "
+                "expected one file for each layer, with all of its tokens"
+            )
         for file in files:
             if lacking := {INDICES, SCORES} - set(_names(file)):
                 raise ValueError(f"{file.name} lacks {', '.join(sorted(lacking))}")

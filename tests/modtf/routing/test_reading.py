@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import modtf
 
@@ -123,3 +125,11 @@ def test_one_trace_does_not_say_the_number_of_experts(tmp_path):
 def test_counts_of_a_script_are_checked(counts, top_k, message):
     with pytest.raises(ValueError, match=message):
         modtf.measure_activations(counts=counts, top_k=top_k)
+
+
+def test_parts_of_one_layer_are_not_layers(tmp_path):
+    rows = pa.table({"indices": CHOSEN.tolist(), "scores": [[0.6, 0.4]] * TOKENS})
+    for name in ("layer_0_part0", "layer_0_part1"):
+        parquet.write_table(rows, tmp_path / f"{name}.parquet")
+    with pytest.raises(ValueError, match="several files have the number of one layer"):
+        modtf.read_routing(tmp_path, num_experts=4)

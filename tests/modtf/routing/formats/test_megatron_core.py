@@ -89,7 +89,7 @@ def test_layers_of_other_steps_are_not_aligned(tmp_path):
     lines = [
         record(chosen(2 * step + layer), layer, step=step) for step, layer in ((0, 0), (1, 0), (1, 1), (2, 1))
     ]
-    with pytest.raises(ValueError, match="decoder 1 12 in 2, or in other steps. Trace all layers in all"):
+    with pytest.raises(ValueError, match=r"decoder 1 12 in 2, or in other steps. Trace all layers in all"):
         read(write(tmp_path, [lines]))
 
 
