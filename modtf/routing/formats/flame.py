@@ -41,8 +41,7 @@ class Flame(Format):
         numbers = [match[1] for file in files if (match := LAYER.match(file.stem))]
         if len(set(map(int, numbers))) < len(numbers):
             raise ValueError(
-                f"several files have the number of one layer ({', '.join(file.name for file in files[:2])}, ...); "
-                "expected one file for each layer, with all of its tokens"
+                "several files have the number of one layer; expected one file for each layer, with all tokens"
             )
         for file in files:
             if lacking := {INDICES, SCORES} - set(_names(file)):

@@ -16,6 +16,7 @@ from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
 
 ENDING = ".csv"
+ENCODING = "utf-8-sig"  # spreadsheets write a byte order mark before the first column's name
 
 
 @FORMATS.register("llama_csv")
@@ -43,14 +44,14 @@ class LlamaCsv(Format):
 
 
 def _header(file: Path) -> tuple[str, ...]:
-    with file.open(encoding="utf-8", newline="") as lines:
+    with file.open(encoding=ENCODING, newline="") as lines:
         rows = csv.reader(line for line in lines if not line.startswith("#"))
         return tuple(name.strip() for name in next(rows, []))
 
 
 def _rows(file: Path, *columns: str) -> list[list[float]]:
     """Return these columns as numbers, without lines that begin with #."""
-    with file.open(encoding="utf-8", newline="") as lines:
+    with file.open(encoding=ENCODING, newline="") as lines:
         kept = [line for line in lines if line.strip() and not line.startswith("#")]
     reader = csv.DictReader(kept, skipinitialspace=True)
     rows = []

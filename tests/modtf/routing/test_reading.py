@@ -133,3 +133,12 @@ def test_parts_of_one_layer_are_not_layers(tmp_path):
         parquet.write_table(rows, tmp_path / f"{name}.parquet")
     with pytest.raises(ValueError, match="several files have the number of one layer"):
         modtf.read_routing(tmp_path, num_experts=4)
+
+
+def test_a_byte_order_mark_does_not_hide_the_tokens(tmp_path):
+    """Without its first column a table of tokens would be read as counts, and its weights ignored."""
+    rows = [f"{token},0,{expert},0.5" for token, row in enumerate(CHOSEN.tolist()) for expert in row]
+    (tmp_path / "a.csv").write_text("\n".join(["token,layer,expert,weight", *rows]), encoding="utf-8-sig")
+    routing = modtf.read_routing(tmp_path, num_experts=4)
+    assert routing.has_tokens
+    np.testing.assert_array_equal(routing.whole().layers[0].experts, CHOSEN)
