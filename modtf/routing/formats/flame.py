@@ -41,7 +41,7 @@ class Flame(Format):
         numbers = [match[1] for file in files if (match := LAYER.match(file.stem))]
         if len(set(map(int, numbers))) < len(numbers):
             raise ValueError(
-                "several files have the number of one layer; expected one file for each layer, with all tokens"
+                "several files have the number of one layer; expected one file a layer, with all tokens"
             )
         for file in files:
             if lacking := {INDICES, SCORES} - set(_names(file)):

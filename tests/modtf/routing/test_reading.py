@@ -9,6 +9,7 @@ import pytest
 from pyarrow import parquet
 
 import modtf
+from modtf.routing.reading import Sent
 
 TOKENS = 60
 GATES = np.random.default_rng(0).dirichlet(np.ones(4), TOKENS)
@@ -140,5 +141,5 @@ def test_a_byte_order_mark_does_not_hide_the_tokens(tmp_path):
     rows = [f"{token},0,{expert},0.5" for token, row in enumerate(CHOSEN.tolist()) for expert in row]
     (tmp_path / "a.csv").write_text("\n".join(["token,layer,expert,weight", *rows]), encoding="utf-8-sig")
     routing = modtf.read_routing(tmp_path, num_experts=4)
-    assert routing.has_tokens
-    np.testing.assert_array_equal(routing.whole().layers[0].experts, CHOSEN)
+    assert isinstance(routing.activations, Sent)
+    np.testing.assert_array_equal(routing.activations.experts[0], CHOSEN)
