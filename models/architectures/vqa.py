@@ -112,7 +112,7 @@ class VQANetwork(ModularModel):
             answers = [ops.repeat(module(*inputs), sharing, axis=0) for module in modules]
             score = self._scores(place, answers, rule, bank)
             p, scores = self.route_with_scores(rule, None, score, place)
-            mixed = mixture(answers, ops.cast(ops.reshape(p, [-1, len(modules)]), answers[0].dtype))
+            mixed = mixture(answers, ops.reshape(p, [-1, len(modules)]))
         else:
             choice = ops.take(self._table(bank.module_of), flat)
             after = sharing if len(modules) == 1 else 1

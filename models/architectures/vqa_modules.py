@@ -23,6 +23,8 @@ from modtf.models.kernels.normalisation import can_fuse, fused_normalisation
 from modtf.models.layers import weight_of
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # of batch normalisation, in PyTorch's convention
+#: how the names of weights end that "mixed_bfloat16" does not round: a rounded moving average soon stops moving
+PRECISE = ("_scale", "_shift", "_mean", "_variance", "last_kernel", "last_bias")
 
 
 class Modules(keras.layers.Layer):
@@ -66,13 +68,18 @@ class Modules(keras.layers.Layer):
         for part, of in drawn.items():
             whose, fan_in = f"{self.name}_{name}_{part}", int(np.prod(shape[:-1]))
             values = self.initial.uniform(whose, [self.num_modules, *of], fan_in)[0]
-            self.parts[f"{name}_{part}"] = weight_of(self, values, f"{name}_{part}")
+            self._part(f"{name}_{part}", values)
         if not normalised:
             return
         for part, value in (("scale", 1.0), ("shift", 0.0), ("mean", 0.0), ("variance", 1.0)):
             values = np.full([self.num_modules, shape[-1]], value, np.float32)
-            how = {"trainable": part in ("scale", "shift")}
-            self.parts[f"{name}_{part}"] = weight_of(self, values, f"{name}_{part}", **how)
+            self._part(f"{name}_{part}", values, trainable=part in ("scale", "shift"))
+
+    def _part(self, name: str, values: np.ndarray, **how: Any) -> None:
+        self.parts[name] = weight_of(self, values, name, autocast=not name.endswith(PRECISE), **how)
+
+    def _dtype_of(self, name: str) -> str:
+        return self.variable_dtype if name.endswith(PRECISE) else self.compute_dtype
 
     @property
     def normalises(self) -> bool:
@@ -88,7 +95,7 @@ class Modules(keras.layers.Layer):
         argument:
         1 for the examples that count in the statistics, 0 for the others.
         """
-        weights = {name: ops.unstack(ops.cast(v, self.compute_dtype)) for name, v in self.parts.items()}
+        weights = {name: ops.unstack(ops.cast(v, self._dtype_of(name))) for name, v in self.parts.items()}
         of_module: list[dict[str, Any]] = [
             {name: values[m] for name, values in weights.items()} for m in range(self.num_modules)
         ]
@@ -110,16 +117,17 @@ class Modules(keras.layers.Layer):
         if f"{name}_bias" in w:
             return ops.relu(x + w[f"{name}_bias"])
         mean, variance = w[f"{name}_mean"], w[f"{name}_variance"]
+        dtype, x = x.dtype, ops.cast(x, mean.dtype)
         if w["training"] and w.get("counted") is None and can_fuse(x):
             affine = w[f"{name}_scale"], w[f"{name}_shift"]
             x, *now = fused_normalisation(x, *affine, EPSILON)
             for part, old, new in zip(("mean", "variance"), (mean, variance), now, strict=True):
                 w["seen"][f"{name}_{part}"] = ops.stop_gradient(old + MOMENTUM * (new - old))
-            return ops.relu(x)
+            return ops.cast(ops.relu(x), dtype)
         if w["training"]:
             axes, weight = list(range(len(x.shape) - 1)), 1.0
             if w.get("counted") is not None:
-                weight = ops.reshape(w["counted"], [-1, *[1] * (len(x.shape) - 1)])
+                weight = ops.cast(ops.reshape(w["counted"], [-1, *[1] * (len(x.shape) - 1)]), x.dtype)
             count = ops.sum(ops.ones_like(x[..., :1]) * weight)
             some = ops.maximum(count, 1.0)
             now = ops.sum(x * weight, axis=axes) / some
@@ -130,7 +138,7 @@ class Modules(keras.layers.Layer):
                 w["seen"][f"{name}_{part}"] = ops.stop_gradient(kept)
             mean, variance = now, spread
         scale = w[f"{name}_scale"] * ops.rsqrt(variance + EPSILON)
-        return ops.relu((x - mean) * scale + w[f"{name}_shift"])
+        return ops.cast(ops.relu((x - mean) * scale + w[f"{name}_shift"]), dtype)
 
 
 def conv(x: Any, kernel: Any) -> Any:
@@ -191,7 +199,7 @@ class Classifiers(Modules):
         """[B, rows, columns, e] -> [B, 2]."""
         x = ops.max(self.normalise(ops.matmul(x, w["first_kernel"]), w, "first"), axis=(1, 2))
         x = self.normalise(ops.matmul(x, w["second_kernel"]), w, "second")
-        return ops.matmul(x, w["last_kernel"]) + w["last_bias"]
+        return ops.matmul(ops.cast(x, w["last_bias"].dtype), w["last_kernel"]) + w["last_bias"]
 
 
 def relu_of(w: Mapping[str, Any], name: str, x: Any, more: Any = 0.0) -> Any:

@@ -100,4 +100,5 @@ def mixture(answers: Sequence[Any], p: Any) -> Any:
         p: [B, M].
     """
     shape = [-1, *[1] * (len(answers[0].shape) - 1)]
+    p = ops.cast(p, answers[0].dtype)
     return sum(ops.reshape(p[:, m], shape) * answer for m, answer in enumerate(answers))

