@@ -23,7 +23,7 @@ from modtf.models.kernels.normalisation import can_fuse, fused_normalisation
 from modtf.models.layers import weight_of
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # of batch normalisation, in PyTorch's convention
-#: how the names of weights end that "mixed_bfloat16" does not round: a rounded moving average soon stops moving
+#: how the names of weights end that "mixed_bfloat16" does not round: a rounded average soon stops moving
 PRECISE = ("_scale", "_shift", "_mean", "_variance", "last_kernel", "last_bias")
 
 

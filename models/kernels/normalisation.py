@@ -1,7 +1,7 @@
 """Batch normalisation by a batch's own statistics, as one operation of TensorFlow.
 
-The operation centres the numbers before it squares them, so a large mean does not spoil the variance. It adds in
-float32, as Keras's layer does: over 262,144 nearly equal numbers both are up to 1e-3 off.
+The operation centres the numbers before it squares them, so a large mean does not spoil the variance. It adds
+in float32, as Keras's layer does: over 262,144 nearly equal numbers both are up to 1e-3 off.
 """
 
 from typing import Any

@@ -178,7 +178,8 @@ def test_bfloat16_keeps_statistics_and_logits_in_float32(name, kernels):
             target = model(features, training=True)["target"]
         seen.append(np.array(mean))
     np.testing.assert_allclose(seen[1], 1.9 * seen[0], rtol=1e-5)
-    assert np.any(seen[0]) and target.dtype == "float32"
+    assert np.any(seen[0])
+    assert target.dtype == "float32"
 
 
 @pytest.mark.parametrize(
