@@ -31,7 +31,8 @@ def in_numpy(x, weight, affine):
 def test_it_is_what_the_equations_say(shape, mean, spread, affine):
     """Answers, gradients and moving averages: a large mean, variances near epsilon, one example."""
     generator = np.random.default_rng(0)
-    x, weight = (np.float32(generator.normal(*at, shape)) for at in ((mean, spread), (0, 1)))
+    x, weight = (np.float32(values) for values in generator.normal(size=(2, *shape)))
+    x = mean + np.float32(spread) * x
     layer = BatchNormalization(momentum=MOMENTUM, epsilon=EPSILON, center=affine, scale=affine)
     layer.build(shape)
     if affine:
