@@ -34,7 +34,7 @@ def documents_of(
         return None
     num_tokens = activations.shape[1]
     values = arrays.optional("documents", name)
-    return None if values is None else numbered(values, num_tokens, "documents", None)
+    return None if values is None else _checked(numbered(values, num_tokens, "documents", None), "documents")
 
 
 def labels_and_factors(
@@ -46,7 +46,7 @@ def labels_and_factors(
         if TOKEN not in arrays:
             return None, factors
         name = TOKEN
-    classes = numbered(arrays.named(name), num_tokens, "labels", documents)
+    classes = _checked(numbered(arrays.named(name), num_tokens, "labels", documents), "labels")
     if name not in arrays:  # the labels come from a separate file
         factors["label"] = classes.numbers
     if name == TOKEN:
@@ -62,7 +62,11 @@ def numbered(values: NDArray[Any], num_tokens: int, what: str, documents: Classe
     if values.dtype.kind not in "US":
         return Classes(check_labels(values, num_tokens, what), None)
     names, numbers = np.unique(values, return_inverse=True)
-    classes = Classes(check_labels(numbers, num_tokens, what), as_names(names))
+    return Classes(check_labels(numbers, num_tokens, what), as_names(names))
+
+
+def _checked(classes: Classes, what: str) -> Classes:
+    """Return the classes, and warn of names that look like missing values."""
     for text in lost_names(what, classes.names or ()):
         warn(text)
     return classes

@@ -45,8 +45,9 @@ def test_what_would_be_read_as_something_else_is_rejected(arrays, names, message
     ],
 )
 def test_what_is_not_applied_is_reported(arrays, message):
-    with pytest.warns(UserWarning, match=message):
+    with pytest.warns(UserWarning, match=message) as notes:
         modtf.read_routing(arrays)
+    assert len(notes) == 1
 
 
 def test_missing_labels_in_a_list_are_reported():
