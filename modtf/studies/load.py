@@ -30,6 +30,8 @@ STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
         "first": "modtf.experiments.modarch.studies.first",
         "first_cosine": "modtf.experiments.modarch.studies.first_cosine",
         "first_cosine_tuning": "modtf.experiments.modarch.studies.first_cosine",
+        "recurrent_cosine": "modtf.experiments.modarch.studies.recurrent_cosine",
+        "recurrent_cosine_tuning": "modtf.experiments.modarch.studies.recurrent_cosine",
         "routers": "modtf.experiments.modarch.studies.routers",
         "misrouting": "modtf.experiments.modarch.studies.misrouting",
         "factors": "modtf.experiments.modarch.studies.factors",

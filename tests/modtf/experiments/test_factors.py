@@ -9,7 +9,12 @@ import pandas as pd
 import pytest
 
 from modtf.experiments.modarch.given import times
-from modtf.experiments.modarch.studies import factors_cosine, first_cosine, misrouting_cosine
+from modtf.experiments.modarch.studies import (
+    factors_cosine,
+    first_cosine,
+    misrouting_cosine,
+    recurrent_cosine,
+)
 from modtf.experiments.modarch.studies.factors import FOLDER
 from modtf.studies import load_study
 
@@ -52,6 +57,7 @@ def test_nothing_is_trained_on_tasks_that_it_was_tuned_on(learned):
     [
         ("draw_cosine", factors_cosine),
         ("draw_misrouting_cosine", misrouting_cosine),
+        ("draw_recurrent_cosine", recurrent_cosine),
         ("draw_study_cosine", first_cosine),
     ],
 )

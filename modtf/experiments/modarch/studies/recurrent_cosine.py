@@ -1,0 +1,88 @@
+"""The RNN of `factors` and `misrouting` under a cosine schedule, in part: 3 cells, 9 to tune.
+
+    modtf sweep --study=recurrent_cosine_tuning --out=studies/recurrent_cosine_tuning
+    modtf sweep --study=recurrent_cosine --out=studies/recurrent_cosine
+
+Regression, R = M = 8, width 32, tasks 10 to 14; 10,000 steps with batches of 64, as the RNN of `misrouting`.
+The learning rate falls to 0 as a cosine, from 1.5e-3, 3e-3 or 6e-3. Each row takes the rate with the lowest
+validation loss on tasks 5 and 6. Strengths and rates of the balances are those of `factors`.
+"""
+
+from typing import Any
+
+from modtf.cell import Cell
+from modtf.experiments.modarch.studies.factors import IN_RNN, learned_in_rnn
+from modtf.experiments.modarch.studies.factors_cosine import (
+    GIVEN,
+    STEPS,
+    Rates,
+    Search,
+    named_cells,
+    trials,
+)
+from modtf.experiments.modarch.studies.first import base
+from modtf.experiments.modarch.studies.misrouting import dose
+from modtf.experiments.modarch.studies.misrouting_cosine import DOSES
+from modtf.studies.grid import Grid, grid
+from modtf.studies.load import register_study
+
+#: of the last evaluation, as in the scorecard
+SIZES = {
+    "batches": 20,
+    "tokens": 51_200,
+    "draws": 20,
+    "tokens_per_draw": 2_560,
+    "conditions": ("len30_scale2",),
+}
+LEARNED = ("dense", "top-1", "top-1, bias", "top-1, penalty", "top-1, penalty of each sequence")
+VARIANTS = ("modular_op", "monolithic")  # `modular` has the dense router, `gt_modular` is perfect routing
+#: setting -> row -> the rate with the lowest validation loss
+RATES: Rates = {
+    "regression": {
+        "perfect": 3e-3,
+        "dense": 3e-3,
+        "top-1": 3e-3,
+    },
+}
+
+
+def rows() -> dict[str, Grid]:
+    """Return fixed routings, learned routers and variants by name."""
+    given = {name: grid(variant="clamped") * dose(*which) for name, which in (GIVEN | DOSES).items()}
+    routers = dict(zip(LEARNED, (learned_in_rnn(*which) for which in IN_RNN), strict=True))
+    return given | routers | {name: grid(variant=name) for name in VARIANTS}
+
+
+def under_cosine(setting: str, learning_rate: float, **changes: int) -> Grid:
+    """Return the grid of RNN cells whose learning rate falls from `learning_rate` to 0."""
+    training = {"steps": STEPS, "learning_rate": learning_rate, "schedule": "cosine", "batch_size": 64}
+    protocol: dict[str, Any] = {f"training.{name}": value for name, value in training.items()}
+    protocol |= {"training.evaluations": 10} | {f"evaluation.{name}": size for name, size in SIZES.items()}
+    return grid(setting=setting) * base("rnn", **protocol | changes)
+
+
+SEARCH = Search(
+    under_cosine,
+    starts=(1.5e-3, 3e-3, 6e-3),
+    farther={},
+    tuned_on=(5, 6),
+    few={
+        "evaluation.batches": 1,
+        "evaluation.tokens": 2_560,
+        "evaluation.draws": 2,
+        "training.evaluations": 1,
+        "training.tail": 1,
+    },
+)
+
+
+@register_study("recurrent_cosine_tuning")
+def tuning() -> list[Cell]:
+    """Return every row at every starting rate, on tasks that are not reported."""
+    return [cell for *_, cell in trials(rows(), RATES, search=SEARCH)]
+
+
+@register_study("recurrent_cosine")
+def cells() -> list[Cell]:
+    """Return every row at its rate, on the reported tasks."""
+    return [cell for _, cell in named_cells(rows(), RATES, search=SEARCH)]
