@@ -1,4 +1,4 @@
-"""The study `misrouting` under a cosine schedule, in part: 29 cells of the MLP, 95 to tune.
+"""The study `misrouting` under a cosine schedule: N cells of the MLP, N to tune.
 
     modtf sweep --study=misrouting_cosine_tuning --out=studies/misrouting_cosine_tuning
     modtf sweep --study=misrouting_cosine --out=studies/misrouting_cosine
@@ -25,12 +25,23 @@ DOSES: dict[str, tuple[str, float, bool]] = {
 #: setting -> fixed routing -> the rate with the lowest validation loss
 RATES: Rates = {
     "classification": {
+        "spread 0.1, weighted": 3e-3,
         "spread 0.1, sampled": 3e-3,
         "spread 0.25, weighted": 3e-3,
-        "spread 0.5, sampled": 3e-3,
+        "spread 0.25, sampled": 3e-3,
         "spread 0.5, weighted": 1e-2,
-        "block 2, sampled": 1e-2,
+        "spread 0.5, sampled": 3e-3,
+        "spread 0.75, weighted": 1e-2,
+        "spread 0.75, sampled": 1e-2,
         "block 2, weighted": 1e-2,
+        "block 2, sampled": 1e-2,
+        "block 4, weighted": 1e-2,
+        "block 4, sampled": 1e-2,
+        "collapsed 2, weighted": 1e-2,
+        "collapsed 4, weighted": 1e-2,
+        "collapsed 4, sampled": 1e-2,
+        "collapsed 8, weighted": 1e-2,
+        "collapsed 8, sampled": 1e-2,
     },
     "regression": {
         "spread 0.1, weighted": 1e-2,
