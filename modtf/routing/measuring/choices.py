@@ -27,6 +27,8 @@ def layers_of(activations: Any, from_logits: bool, top_k: int | None) -> Sequenc
     """Return the layers of activations as in `modtf.measure_activations`, except for chunks."""
     if isinstance(activations, Experts):
         return activations.layers
+    if not isinstance(from_logits, bool | np.bool_):
+        raise ValueError(f"from_logits={from_logits!r} is not valid; expected True or False.")
     layers = as_layers(activations)
     if from_logits and (kinds := [str(one.dtype) for one in layers if one.dtype.kind != "f"]):
         raise ValueError(
