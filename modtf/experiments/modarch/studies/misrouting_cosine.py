@@ -1,4 +1,4 @@
-"""The study `misrouting` under a cosine schedule: N cells of the MLP, N to tune.
+"""The study `misrouting` under a cosine schedule: 40 cells of the MLP, 137 to tune.
 
     modtf sweep --study=misrouting_cosine_tuning --out=studies/misrouting_cosine_tuning
     modtf sweep --study=misrouting_cosine --out=studies/misrouting_cosine
