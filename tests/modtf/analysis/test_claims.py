@@ -15,7 +15,6 @@ from modtf.analysis.claims import (
     UNDECIDED,
     decisive,
     in_words,
-    learning_words,
     print_claims,
     share_lost,
 )
@@ -244,21 +243,3 @@ def test_variants_of_users_do_not_count(at_tail):
 def test_rank_agreement(first, second, expected):
     agreement = rank_agreement(np.array(first, float), np.array(second, float))
     assert agreement == pytest.approx(expected, nan_ok=True)
-
-
-def test_models_that_hardly_learned_can_be_left_out_of_the_verdicts(at_tail):
-    ends = at_tail[(at_tail["measure"] == "loss") & (at_tail["condition"] == "iid")].assign(value=0.9)
-    ends.loc[ends["num_rules"] == 2, "value"] = 0.4
-    ends.loc[(ends["num_rules"] == 8) & (ends["variant"] == "gt_modular"), "value"] = 0.5
-    history = pd.concat([ends.assign(step=0, value=1.0), ends.assign(step=10)], ignore_index=True)
-    study = Study(at_tail, history)
-    left_out = study.claims([*FEW, *BEATS], least_learned=0.25)
-    expected = Study(at_tail[at_tail["num_rules"] != 32]).claims([*FEW, *BEATS])
-    pd.testing.assert_frame_equal(left_out, expected)
-    assert not left_out.equals(study.claims([*FEW, *BEATS]))
-    [line] = learning_words(study, 0.25)
-    assert "R = 32: the best variant ended at 90%" in line
-    assert "left out" in line
-    assert "--least_learned=0.25" in learning_words(study, 0.0)[0]
-    with pytest.raises(ValueError, match="least_learned"):
-        study.claims(BEATS, least_learned=1.5)
