@@ -70,6 +70,9 @@ def routed(
             return counted(arrays, num_experts, shared)
     if experts is None:
         _refuse_weights(arrays, num_experts=num_experts, weights=weights, shared=shared)
+        if "top_k" in arrays and arrays["top_k"].size == 1 and arrays.source.top_k is None:
+            k = one_integer("top_k", arrays["top_k"])
+            warn(f"{arrays.source} holds top_k = {k}, which is not used. Give --top_k={k} (top_k={k}).")
         return gates(arrays, activations)
     return sent(arrays, experts, weights, num_experts, shared)
 
