@@ -1,4 +1,4 @@
-"""The RNN of `factors` and `misrouting` under a cosine schedule, in part: 3 cells, 9 to tune.
+"""The RNN of `factors` and `misrouting` under a cosine schedule, in part: 4 cells, 12 to tune.
 
     modtf sweep --study=recurrent_cosine_tuning --out=studies/recurrent_cosine_tuning
     modtf sweep --study=recurrent_cosine --out=studies/recurrent_cosine
@@ -42,6 +42,7 @@ RATES: Rates = {
         "perfect": 3e-3,
         "dense": 3e-3,
         "top-1": 3e-3,
+        "top-1, bias": 3e-3,
     },
 }
 
