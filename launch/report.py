@@ -87,7 +87,8 @@ def main(values: flags.FlagValues) -> None:
         written.append(values.archive)
     if values.claims:
         print(print_claims(judged, study.level))
-        print(*learning_words(study, values.least_learned), sep="\n")
+        for line in learning_words(study, values.least_learned):
+            print(line)
     if values.measures:
         print(print_judged(study.judged_measures, study.level))
     missing = len(study.missing)

@@ -118,9 +118,9 @@ def schedules(part: modtf.Study, constant: modtf.Study, names: Mapping[str, str]
         how: each[(each["setting"] == setting) & each["data_seed"].isin(TASKS)] for how, each in rows.items()
     }
     trained = set(rows["cosine"]["name"])
-    compared = [name for name in dict.fromkeys(names.values()) if name in trained and name != "perfect"]
+    others = [name for name in dict.fromkeys(names.values()) if name in trained and name != "perfect"]
     references = [name for name in ("uniform", "perfect") if name in trained]
-    for name in compared:
+    for name in others:
         for reference in references:
             for each in rows.values():
                 for where in (IN, OUT):
@@ -129,12 +129,10 @@ def schedules(part: modtf.Study, constant: modtf.Study, names: Mapping[str, str]
                     texts.append(text)
                     p_values.append(p)
     marks = [" *" * (p <= SURE) for p in holm(p_values)]
-    cells = np.array([text + mark for text, mark in zip(texts, marks, strict=True)]).reshape(
-        len(compared), -1
-    )
+    cells = np.array([text + mark for text, mark in zip(texts, marks, strict=True)]).reshape(len(others), -1)
     header = [f"/ {reference}, {how}, {where.split()[0]}" for reference in references
               for how in rows for where in (IN, OUT)]  # fmt: skip
-    return markdown_table(["router", *header], [[n, *r] for n, r in zip(compared, cells, strict=True)])
+    return markdown_table(["router", *header], [[n, *r] for n, r in zip(others, cells, strict=True)])
 
 
 def _ratio(first: pd.DataFrame, second: pd.DataFrame, level: float) -> tuple[str, float]:

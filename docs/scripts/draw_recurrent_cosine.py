@@ -38,7 +38,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
     constant = {(recurrent() * row).cells()[0].hash: name for name, row in rows().items()}
     cells = find_cells([STUDIES / "factors.zip", STUDIES / "misrouting.zip"])
-    before = modtf.Study.read([cell.path for cell in cells if cell.definition.hash in constant])
+    before = modtf.Study.read([cell for cell in cells if cell.definition.hash in constant])
     names = constant | {cell.hash: name for name, cell in named_cells(rows(), RATES, search=SEARCH)}
     return {"routers_results.md": tables(study, before, tuned(), names)}
 

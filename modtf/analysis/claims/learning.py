@@ -7,12 +7,12 @@ from modtf.analysis.trained import TrainedModels
 from modtf.checks import check_number
 from modtf.results.schema import KIND, MEMBER
 
-HARDLY = 0.25  # a smaller share of the first loss or error is reported
+HARDLY = 0.25  # models that lost a smaller share of their first loss or error hardly learned
 ADVICE = f"The verdicts describe models that hardly learned; --least_learned={HARDLY:g} leaves them out."
 
 
 def shares_learned(study: TrainedModels) -> pd.DataFrame:
-    """Return by which share of its first loss or error the best variant improved.
+    """Return the share of its first loss or error that the best variant lost in training.
 
     A variant counts by the median of its models. 0 says that nothing was learned, 1 that no loss is left.
 

@@ -91,7 +91,7 @@ def undrawn_section(undrawn: Sequence[tuple[str, str]]) -> list[Section]:
 
 
 def claims_section(
-    study: TrainedModels, judged: pd.DataFrame, drawn: Collection[str], least_learned: float = 0.0
+    study: TrainedModels, judged: pd.DataFrame, drawn: Collection[str], least_learned: float
 ) -> Section:
     """Return the section with the verdicts on all claims by task type, and the deciding numbers.
 

@@ -15,6 +15,7 @@ of their own, and a router tuned to smaller steps has less of it.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from modtf.cell import Cell
 from modtf.experiments.modarch.studies.factors import CAPACITIES, TUNED
@@ -92,11 +93,11 @@ def routers() -> dict[str, Grid]:
     return axes
 
 
-def under_cosine(setting: str, learning_rate: float, **changes: int) -> Grid:
-    """Return the grid of mlp cells whose learning rate falls from `learning_rate` to 0."""
+def under_cosine(setting: str, learning_rate: float, arch: str = "mlp", **changes: Any) -> Grid:
+    """Return the grid of cells whose learning rate falls from `learning_rate` to 0."""
     training = {"steps": STEPS, "learning_rate": learning_rate, "schedule": "cosine", "evaluations": 10}
     protocol = {f"training.{name}": value for name, value in training.items()}
-    return grid(setting=setting) * base("mlp", **protocol, **changes)
+    return grid(setting=setting) * base(arch, **protocol | changes)
 
 
 IN_MLP = Search(

@@ -8,19 +8,16 @@ The learning rate falls to 0 as a cosine, from 1.5e-3, 3e-3 or 6e-3. Each row ta
 validation loss on tasks 5 and 6. Strengths and rates of the balances are those of `factors`.
 """
 
-from typing import Any
-
 from modtf.cell import Cell
 from modtf.experiments.modarch.studies.factors import IN_RNN, learned_in_rnn
 from modtf.experiments.modarch.studies.factors_cosine import (
     GIVEN,
-    STEPS,
     Rates,
     Search,
     named_cells,
     trials,
+    under_cosine,
 )
-from modtf.experiments.modarch.studies.first import base
 from modtf.experiments.modarch.studies.misrouting import dose
 from modtf.experiments.modarch.studies.misrouting_cosine import DOSES
 from modtf.studies.grid import Grid, grid
@@ -54,16 +51,14 @@ def rows() -> dict[str, Grid]:
     return given | routers | {name: grid(variant=name) for name in VARIANTS}
 
 
-def under_cosine(setting: str, learning_rate: float, **changes: int) -> Grid:
+def recurrent_under_cosine(setting: str, learning_rate: float, **changes: int) -> Grid:
     """Return the grid of RNN cells whose learning rate falls from `learning_rate` to 0."""
-    training = {"steps": STEPS, "learning_rate": learning_rate, "schedule": "cosine", "batch_size": 64}
-    protocol: dict[str, Any] = {f"training.{name}": value for name, value in training.items()}
-    protocol |= {"training.evaluations": 10} | {f"evaluation.{name}": size for name, size in SIZES.items()}
-    return grid(setting=setting) * base("rnn", **protocol | changes)
+    sizes = {f"evaluation.{name}": size for name, size in SIZES.items()}
+    return under_cosine(setting, learning_rate, "rnn", **{"training.batch_size": 64} | sizes | changes)
 
 
 SEARCH = Search(
-    under_cosine,
+    recurrent_under_cosine,
     starts=(1.5e-3, 3e-3, 6e-3),
     farther={},
     tuned_on=(5, 6),
