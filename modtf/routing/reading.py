@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from modtf.checks import check_integer
 from modtf.routing.formats.arrays import Arrays
 from modtf.routing.formats.joined import warn, whole_number
+from modtf.routing.formats.registry import FORMATS
 from modtf.routing.measuring import Experts
-from modtf.routing.measuring.checks import BFLOAT16
+from modtf.routing.measuring.checks import BFLOAT16, exceed_tokens
 from modtf.routing.measuring.experts import MOST_EXPERTS, check_shared
 
 ARRAYS = ("npz", "npy", "safetensors", "mapping")  # formats with user-defined axes, which may be swapped
 MASKS = ("attention_mask", "padding_mask", "mask")  # arrays that are not applied
 OF_LAYERS = ("layer", "layer_id", "layer_idx", "layer_index")  # columns of tables with a row for each layer
-LISTED = "llama_csv"  # the format whose counts name only the experts that were chosen
 SHAPES = "expected [tokens, {last}] or [layers, tokens, {last}]"
 
 
@@ -113,7 +113,7 @@ def counted(arrays: Arrays, num_experts: int | None, shared: Sequence[int]) -> C
     counts = _padded(arrays, counts // max(common, 1), num_experts)
     counts = np.delete(counts, check_shared(shared, counts.shape[2]), axis=2)
     totals = counts.sum(axis=2)
-    if not totals.any() or (counts.max(axis=2) * (top_k or 1) > totals).any():
+    if not totals.any() or exceed_tokens(counts, top_k):
         raise ValueError(
             f"{arrays.source} counts an expert up to {counts.max()} times in {totals.max()} choices; "
             f"expected each expert at most once among a token's {top_k or 1} choices."
@@ -126,7 +126,7 @@ def _padded(arrays: Arrays, counts: NDArray[np.int64], num_experts: int | None) 
     known = counts.shape[2]
     number = arrays.get("num_experts") if num_experts is None else np.asarray(num_experts)
     if number is None:
-        if arrays.format == LISTED:
+        if FORMATS[arrays.format].lists_only_chosen:
             warn(
                 f"{arrays.source} lists only experts that were chosen, so {known} experts are assumed, from "
                 "the highest number. Give --num_experts=E (num_experts=E)."

@@ -23,6 +23,8 @@ ENCODING = "utf-8-sig"  # spreadsheets write a byte order mark before the first 
 class LlamaCsv(Format):
     """One .csv file, or a folder of them. Each file is a document."""
 
+    lists_only_chosen = True
+
     @classmethod
     def detect(cls, source: Source) -> bool:
         files = source.files(ENDING)

@@ -16,6 +16,7 @@ class Format:
     """A format of routing files. Register a subclass by `@FORMATS.register(name)`."""
 
     ending = ""  # a file name's ending that identifies this format without a look at the content
+    lists_only_chosen = False  # whether counts lack the experts that no token chose
 
     @classmethod
     def detect(cls, source: Source) -> bool:

@@ -51,12 +51,22 @@ def as_counts(counts: ArrayLike, top_k: int | None) -> NDArray[np.float64]:
         raise ValueError(
             "counts hold fractions; expected integers, how often the tokens of a document chose each expert."
         )
-    if (array.max(axis=2) * (top_k or 1) > array.sum(axis=2)).any():
+    if exceed_tokens(array, top_k):
         raise ValueError(
             f"counts hold more choices of an expert than tokens, if each token makes {top_k or 1} choices; "
             "expected each expert at most once among a token's choices."
         )
     return array.astype(np.float64)
+
+
+def exceed_tokens(counts: NDArray[Any], top_k: int | None) -> bool:
+    """Return whether an expert has more choices than there are tokens, at `top_k` choices a token.
+
+    Args:
+        counts: [documents, layers, experts].
+        top_k: 1 if it is not known.
+    """
+    return bool((counts.max(axis=2) * (top_k or 1) > counts.sum(axis=2)).any())
 
 
 def dimensions(thing: Any) -> int:
