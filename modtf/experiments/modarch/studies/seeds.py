@@ -14,6 +14,7 @@ The script `draw_seeds.py` has the question, which was fixed before the models w
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from modtf.cell import Cell
 from modtf.experiments.modarch.studies import open_questions
@@ -24,7 +25,7 @@ from modtf.studies.load import register_study
 
 SEEDS = range(5)
 #: losses and matrices must tell seeds apart
-SIZES = {"evaluation.batches": 100, "evaluation.tokens": 100_000, "evaluation.draws": 20}
+SIZES: dict[str, Any] = {"evaluation.batches": 100, "evaluation.tokens": 100_000, "evaluation.draws": 20}
 #: router of the mlp -> its cells, and its rate
 ROUTERS = {"modular": (grid(variant="modular"), open_questions.RATES["mlp"]["modular"])} | {
     CHOICES[k]: (shared_by(k, "none"), RATES["regression"][CHOICES[k]]) for k in (2, 1)
