@@ -13,7 +13,7 @@ from modtf.analysis.figures.base import Picture
 from modtf.analysis.figures.layout import STYLE
 from modtf.routing.analyses.chance import permuted_within, rows_of
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.permuting import few_and_range, ratios, sample
+from modtf.routing.analyses.permuting import ratios, sample
 from modtf.routing.analyses.registry import COLUMNS, Analysed, Analysis, Options, register_analysis
 from modtf.routing.drawing import COLOURS, GREY
 
@@ -52,7 +52,7 @@ class Cache(Analysis):
         "Models with Offloading', arXiv:2312.17238, and Liang et al. (2025), arXiv:2505.16056."
     )
     null = "The tokens of each document are permuted."
-    needs = ("tokens",)
+    needs = ("tokens", "several_tokens")
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the hit rates of every layer by policy and size."""
@@ -110,7 +110,7 @@ def hit_rows(
         {key: some[draw * layers + place].sum() / total for key, some in found.items()} for draw in draws
     )
     layer = data.layers[place]
-    return rows_of(layer, value, without, sizes, chance, options.confidence, few_and_range), shuffled
+    return rows_of(layer, value, without, sizes, chance, options.confidence, (0, 1)), shuffled
 
 
 def hits(

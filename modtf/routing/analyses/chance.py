@@ -1,6 +1,6 @@
 """Intervals over documents, and routers that know nothing: the helpers of all analyses."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ def rows_of(
     sizes: Sequence[float] = (),
     chance: Sequence[Values] = (),
     confidence: float = 0.95,
-    band: Callable[[Array], Any] = mean_and_range,
     bounds: tuple[float, float] = (-np.inf, np.inf),
+    most: Mapping[str, float] | None = None,
 ) -> list[dict[str, Any]]:
     """Return a row of `Analysed.table` for each measure of a layer.
 
@@ -37,30 +37,28 @@ def rows_of(
         sizes: the number of rows in each of these groups.
         chance: the same for each router that knows nothing.
         confidence: of the interval.
-        band: returns the mean and 95% interval of the values by chance.
-        bounds: the smallest and the largest possible value, at which intervals end.
+        bounds: the smallest and the largest possible value, at which intervals and bands end.
+        most: the largest possible value of measures that have another one than `bounds`.
     """
     if not (keys := list(value)):
         return []
     whole = np.array([value[key] for key in keys], float)
     left_out = np.array([[one[key] for key in keys] for one in without]).reshape(len(without), len(keys))
     half = jackknife_spread(whole, left_out, np.asarray(sizes, float), confidence)
-    by_chance = band(np.array([[one[key] for key in keys] for one in chance]).reshape(-1, len(keys)))
-    found = []
-    for index, key in enumerate(keys):
-        measure, item = key if isinstance(key, tuple) else (key, "")
-        low, high = max(whole[index] - half[index], bounds[0]), min(whole[index] + half[index], bounds[1])
-        chances = zip(("chance", "chance_low", "chance_high"), by_chance[:, index].tolist(), strict=True)
-        row = {
-            "layer": layer,
-            "measure": measure,
-            "item": item,
-            "value": whole[index],
-            "low": low,
-            "high": high,
-        }
-        found.append(row | dict(chances))
-    return found
+    drawn = np.array([[one[key] for key in keys] for one in chance]).reshape(-1, len(keys))
+    measures = [key[0] if isinstance(key, tuple) else key for key in keys]
+    upper = np.array([(most or {}).get(measure, bounds[1]) for measure in measures])
+    low, high = np.clip([whole - half, whole + half], bounds[0], upper)
+    by_chance = np.clip(mean_and_range(drawn), bounds[0], upper)
+    same = np.isclose(by_chance, whole, rtol=1e-9, atol=1e-12)  # differ by rounding alone
+    by_chance = np.where(same, whole, by_chance)
+    columns = ("value", "low", "high", "chance", "chance_low", "chance_high")
+    numbers = np.stack([whole, low, high, *by_chance], axis=1).tolist()
+    items = [key[1] if isinstance(key, tuple) else "" for key in keys]
+    return [
+        {"layer": layer, "measure": measure, "item": item} | dict(zip(columns, row, strict=True))
+        for measure, item, row in zip(measures, items, numbers, strict=True)
+    ]
 
 
 def groups_left_out(data: Choices) -> Iterator[tuple[Any, int]]:
@@ -101,15 +99,29 @@ def permuted_label_counts(data: Choices, place: int, permutations: int, seed: in
     return kept.permuted(labels, permutations, seed)[0]
 
 
-def balanced_loads(
-    choices: int, top_k: int, num_experts: int, draws: int, generator: np.random.Generator
-) -> Array:
-    """Return the counts of experts `[draws, E]` if every token chooses k different experts at random.
+def balanced_loads(tokens: Ints, num_experts: int, draws: int, generator: np.random.Generator) -> Array:
+    """Return the counts of experts `[draws, E]` if every token chooses different experts at random.
 
     For many tokens these are drawn from a multinomial distribution, whose deviations are scaled to the
     variance of choices without replacement.
+
+    Args:
+        tokens: `[k + 1]`, how many tokens choose each number of experts, from 0; see
+            `Choices.tokens_by_choices`.
+        num_experts: E.
+        draws: the number of simulated routers.
+        generator: random numbers.
     """
-    tokens = max(choices // top_k, 1)
+    parts = [
+        _balanced(int(tokens[top_k]), top_k, num_experts, draws, generator)
+        for top_k in range(1, len(tokens))
+        if tokens[top_k]
+    ]
+    return np.sum(parts, axis=0) if parts else np.zeros((draws, num_experts))
+
+
+def _balanced(tokens: int, top_k: int, num_experts: int, draws: int, generator: np.random.Generator) -> Array:
+    choices = tokens * top_k
     if tokens > EXACT:
         counts = generator.multinomial(choices, np.full(num_experts, 1.0 / num_experts), size=draws)
         mean, scale = choices / num_experts, np.sqrt((num_experts - top_k) / max(num_experts - 1, 1))

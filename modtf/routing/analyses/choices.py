@@ -77,6 +77,7 @@ class Choices:
             "labels": several,
             "token_ids": self.token_ids is not None,
             "predicted_ids": self.predicted_ids is not None,
+            "several_tokens": self.num_documents < len(self.documents),
             "several_choices": (self.top_k or 1) > 1,
             "ranks": self.ranked or self.top_k == 1,
             "against": self.against is not None,
@@ -97,7 +98,7 @@ class Choices:
         number = self.num_experts
         if self.sums is not None:
             found = np.zeros((num_cells, number))
-            np.add.at(found, 0 if cell is None else cell, self.sums[:, place])
+            np.add.at(found, np.zeros(len(self.sums), int) if cell is None else cell, self.sums[:, place])
             return found
         assert self.experts is not None
         chosen = self.experts[place].astype(np.int64)
@@ -105,6 +106,21 @@ class Choices:
         taken = chosen >= 0
         key = key.ravel() if taken.all() else key[taken]
         return np.bincount(key, minlength=num_cells * number).reshape(num_cells, number).astype(np.float64)
+
+    def tokens_by_choices(self, place: int, cell: Ints | None = None, num_cells: int = 1) -> Ints:
+        """Return how many tokens of each cell have each number of choices `[num_cells, k + 1]`, from 0.
+
+        In a file of counts each token has k choices.
+        """
+        width = (self.top_k or 1) + 1
+        if self.experts is None:
+            choices = self.counts(place, cell, num_cells).sum(axis=1)
+            found = np.zeros((num_cells, width), np.int64)
+            found[:, -1] = np.rint(choices / (width - 1))
+            return found
+        key = (self.experts[place] >= 0).sum(axis=1)
+        key = key if cell is None else cell * width + key
+        return np.bincount(key, minlength=num_cells * width).reshape(num_cells, width)
 
     @cached_property
     def document_labels(self) -> Ints | None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from modtf.routing.analyses.chance import groups_left_out, rows_of
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.permuting import few_and_range, sample
+from modtf.routing.analyses.permuting import sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, beyond_chance
 from modtf.routing.drawing import draw_measures
@@ -29,13 +29,14 @@ class Coactivation(Analysis):
     expert j. `top_partner_share` is its largest value over j, averaged over experts weighted by their load:
     the share of choices whose expert's most frequent partner is chosen, too. A maximum over many pairs is
     large for any router, so it is compared with chance. `coactivation` lists the pairs of experts that differ
-    most from chance, item "i+j".
+    most from chance, item "i+j": N_ij divided by the smaller of N_i and N_j.
 
     The chance level is simulated: the tokens and experts of a document form a matrix of zeros and ones, whose
     rows have k ones and whose columns have the document's loads of experts. All matrices with these sums are
     equally likely, as if every token chose k different experts independently of each other at these loads. So
     experts that only serve the same documents are no pair. The matrices come from random swaps: two tokens of
-    a document exchange an expert if neither has the other's already.
+    a document exchange an expert if neither has the other's already. If tokens differ in the number of
+    choices, only tokens with equally many exchange experts.
     """
 
     title = "Expert co-activation"
@@ -48,7 +49,7 @@ class Coactivation(Analysis):
     )
     source = "Muennighoff et al. (2024), 'OLMoE: Open Mixture-of-Experts Language Models', arXiv:2409.02060."
     null = "Every token chooses k different experts independently, at the loads of its document."
-    needs = ("tokens", "several_choices")
+    needs = ("tokens", "several_choices", "several_tokens")
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the co-activation of every layer."""
@@ -62,12 +63,13 @@ class Coactivation(Analysis):
             groups = list(groups_left_out(data))
             whole = pairs(experts, number)
             without = [{PARTNER: partner_share(whole - pairs(experts[~rest], number))} for rest, _ in groups]
-            drawn = [pairs(some, number) for some in same_loads(experts, data.documents, draws, generator)]
+            order, alike = alike_tokens(experts, data.documents)
+            drawn = [pairs(some, number) for some in same_loads(experts[order], alike, draws, generator)]
             chance = [{PARTNER: partner_share(one)} for one in drawn]
             layer = data.layers[place]
             rows += rows_of(
                 layer, {PARTNER: partner_share(whole)}, without, [size for _, size in groups], chance,
-                options.confidence, few_and_range,
+                options.confidence, (0, 1),
             )  # fmt: skip
             rows += pair_rows(layer, whole, np.array(drawn).reshape(-1, number, number))
         table = pd.DataFrame(rows)
@@ -102,6 +104,14 @@ def partner_share(together: Ints) -> float:
     partner = (together - np.diag(loads)).max(axis=1)
     total = loads.sum()
     return float(partner.sum() / total) if total else float("nan")
+
+
+def alike_tokens(experts: NDArray[Any], documents: Ints) -> tuple[Ints, Ints]:
+    """Return an order of tokens, and their classes: tokens of one document with equally many choices."""
+    width = experts.shape[1] + 1
+    key = documents * width + (experts >= 0).sum(axis=1)
+    order = np.argsort(key, kind="stable")
+    return order, np.unique(key[order], return_inverse=True)[1]
 
 
 def same_loads(
@@ -141,17 +151,13 @@ def pair_rows(layer: int, together: Ints, drawn: NDArray[Any]) -> list[dict[str,
     expected = drawn.mean(axis=0)
     excess = np.triu((together - expected) / np.sqrt(expected + 1.0), 1)
     best = np.argsort(-excess, axis=None, kind="stable")[:PAIRS]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for i, j in zip(*np.unravel_index(best, excess.shape), strict=True):
         if excess[i, j] > 0:
             most = max(min(int(loads[i]), int(loads[j])), 1)
-            of_both = np.append(drawn[:, i, j], together[i, j]) / most
-            chance = few_and_range(of_both[:-1])
-            rows.append(
-                {"layer": layer, "measure": PAIR, "item": f"{i}+{j}", "value": of_both[-1],
-                 "low": np.nan, "high": np.nan, "chance": chance[0], "chance_low": chance[1],
-                 "chance_high": chance[2]}
-            )  # fmt: skip
+            key = PAIR, f"{i}+{j}"
+            chance = [{key: value} for value in drawn[:, i, j] / most]
+            rows += rows_of(layer, {key: together[i, j] / most}, chance=chance, bounds=(0, 1))
     return rows
 
 

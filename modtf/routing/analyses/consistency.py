@@ -9,7 +9,7 @@ from modtf.metrics.distributions import Array
 from modtf.routing.analyses.cache import hit_rows, hits, simulated_tokens
 from modtf.routing.analyses.chance import permuted_within, rows_of
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.permuting import few_and_range, sample
+from modtf.routing.analyses.permuting import sample
 from modtf.routing.analyses.registry import COLUMNS, Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
@@ -50,7 +50,7 @@ class Consistency(Analysis):
         "Mixture-of-Expert Models', arXiv:2505.16056, and its code, github.com/ljcleo/moe-lrc."
     )
     null = "The tokens of each document are permuted."
-    needs = ("tokens",)
+    needs = ("tokens", "several_tokens")
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return SRP and SCH of every layer by segment length."""
@@ -96,7 +96,7 @@ def srp_rows(data: Choices, options: Options) -> list[dict[str, Any]]:
                 drawn[key] = best_f1(how_often(experts[order], segment, number, length)[0], length)
         rows += rows_of(
             data.layers[place], value, without, sizes[: len(without)].tolist(), chance,
-            options.confidence, few_and_range,
+            options.confidence, (0, 1),
         )  # fmt: skip
     return rows
 

@@ -28,9 +28,10 @@ class Dependence(Analysis):
     `adjusted_mutual_information` is (I - E) / (H - E), where H is the smaller entropy of the two choices.
     0 is no dependence, 1 means that one choice determines the other.
 
-    The chance level shifts the choices of the next layer within each document by a random number of tokens.
-    Tokens that pass the end of a document continue at its start. So neither a document's topic, which both
-    layers may follow, nor runs of tokens with the same choice count as dependence between layers.
+    The chance level shifts the choices of the next layer within each document by a random number of tokens,
+    which may be 0. Tokens that pass the end of a document continue at its start. So neither a document's
+    topic, which both layers may follow, nor runs of tokens with the same choice count as dependence between
+    layers.
     """
 
     title = "Cross-layer dependence"
@@ -44,7 +45,7 @@ class Dependence(Analysis):
         "Clusterings Comparison', Journal of Machine Learning Research 11."
     )
     null = "The next layer's choices are shifted by a random number of tokens within each document."
-    needs = ("tokens", "ranks")
+    needs = ("tokens", "ranks", "several_tokens")
 
     def missing(self, data: Choices) -> str | None:
         """Return why the analysis cannot be computed; it needs two layers, too."""
@@ -94,13 +95,14 @@ def dependence_rows(
 
 
 def shifted(documents: Ints, generator: np.random.Generator) -> Ints:
-    """Return an order that shifts the tokens of each document around its end, by at least one token.
+    """Return an order that shifts the tokens of each document around its end.
 
-    Documents are sorted from 0.
+    All shifts are equally likely, no shift included. Otherwise, the order of the file would be unlike all
+    others in a short document. Documents are sorted from 0.
     """
     sizes = np.bincount(documents)
     starts = np.cumsum(sizes) - sizes
-    shift = 1 + (generator.random(len(sizes)) * (sizes - 1)).astype(np.int64)
+    shift = (generator.random(len(sizes)) * sizes).astype(np.int64)
     place = np.arange(len(documents)) - starts[documents]
     return np.asarray(starts[documents] + (place + shift[documents]) % sizes[documents])
 

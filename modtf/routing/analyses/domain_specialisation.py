@@ -23,10 +23,10 @@ class DomainSpecialisation(Analysis):
     OLMoE defines the domain specialisation of expert i and domain d as N_id / N_d: the number of tokens of
     d for which i is among the k chosen experts, divided by the number of tokens of d. Three numbers sum up
     these shares. `largest_share` is the largest of them. `domain_distance` is half the sum over experts of
-    |p(i | d) - p(i)|, averaged over domains, where p(i | d) = N_id / (k N_d): the share of a domain's choices
-    that would have to change for it to be routed like all tokens. `specialised_experts` counts the experts
-    with a domain whose share is beyond chance after a correction for the number of experts and domains. It
-    has no interval.
+    |p(i | d) - p(i)|, averaged over domains, where p(i | d) is the share of expert i among the choices of d:
+    the share of a domain's choices that would have to change for it to be routed like all tokens.
+    `specialised_experts` counts the experts with a domain whose share is beyond chance after a correction for
+    the number of experts and domains. It has no interval.
 
     The chance level permutes domains over documents. Domains with fewer than 10 tokens are left out.
     """
@@ -45,15 +45,16 @@ class DomainSpecialisation(Analysis):
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the domain specialisation of every layer, and the distance of every domain."""
         rows: list[dict[str, Any]] = []
-        for place, per_group, kept, names in counts_of_domains(data, options):
-            whole = per_group.sum(axis=0)
-            drawn = permuted_label_counts(data, place, options.permutations, options.seed)[:, kept]
-            rest = np.maximum(whole - per_group, 0.0)[:, kept]
-            statistic = Statistic(drawn, data.top_k or 1, names)
+        for found in counts_of_domains(data, options):
+            permuted = permuted_label_counts(data, found.place, options.permutations, options.seed)
+            drawn, each = permuted[:, found.kept], found.choices_per_token
+            everywhere = np.full(len(each), found.counts.sum() / found.tokens.sum())
+            statistic = Statistic(drawn, found.names)
             rows += rows_of(
-                data.layers[place], statistic(whole[kept]), [statistic(one) for one in rest],
-                per_group.sum(axis=(1, 2)).tolist(), [statistic(one) for one in drawn], options.confidence,
-                bounds=(0, 1),
+                data.layers[found.place], statistic(found.counts, each),
+                [statistic(one, each) for one in found.without], found.sizes,
+                [statistic(one, everywhere) for one in drawn], options.confidence, (0, 1),
+                {SPECIALISED: data.num_experts},
             )  # fmt: skip
         table = pd.DataFrame(rows)
         if table.empty:
@@ -67,8 +68,8 @@ class DomainSpecialisation(Analysis):
 class Statistic:
     """The measures of one layer from its counts `[domains, E]`, given the counts under permuted domains."""
 
-    def __init__(self, drawn: Array, top_k: int, names: list[str]):
-        self.top_k, self.names = top_k, names
+    def __init__(self, drawn: Array, names: list[str]):
+        self.names = names
         shares = drawn / np.maximum(drawn.sum(axis=2, keepdims=True), 1.0)
         self.centre = self.limit = None
         if len(drawn) > 1:
@@ -77,15 +78,17 @@ class Statistic:
             largest = ((shares - self.centre) / self.spread).max(axis=(1, 2))
             self.limit = float(np.quantile(largest, 0.95, method="higher"))
 
-    def __call__(self, counts: Array) -> dict[Any, float]:
+    def __call__(self, counts: Array, choices_per_token: Array) -> dict[Any, float]:
+        """Return the measures, from the counts and the mean number of choices of a token `[domains]`."""
         shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
         everywhere = counts.sum(axis=0) / max(float(counts.sum()), 1.0)
         distances = np.abs(shares - everywhere).sum(axis=1) / 2
         found: dict[Any, float] = {
-            DISTANCE: float(distances.mean()), LARGEST: min(float(shares.max()) * self.top_k, 1.0)
-        }  # fmt: skip
+            DISTANCE: float(distances.mean()),
+            LARGEST: min(float((shares.max(axis=1) * choices_per_token).max()), 1.0),
+        }
         if self.limit is not None:
-            beyond = (shares - self.centre) / self.spread > self.limit
+            beyond = (shares - self.centre) / self.spread > self.limit + 1e-9  # more than by rounding
             found[SPECIALISED] = float(beyond.any(axis=0).sum())
         return found | {(DISTANCE, name): float(d) for name, d in zip(self.names, distances, strict=True)}
 

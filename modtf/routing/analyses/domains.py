@@ -1,6 +1,7 @@
 """Counts of experts in domains (labels), for the analyses that compare domains."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,59 @@ from numpy.typing import NDArray
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import COLUMNS, Analysed, Options
+from modtf.routing.measuring.checks import Ints
 
 LEAST = 10  # tokens of a domain, or it is left out
 
 
-def counts_of_domains(
-    data: Choices, options: Options
-) -> Iterator[tuple[int, Array, NDArray[np.bool_], list[str]]]:
-    """Return for each layer with two domains: its place, counts `[groups, domains, E]`, which domains have
-    enough tokens `[domains]`, and the names of these."""
+@dataclass(frozen=True)
+class Domains:
+    """The counts of one layer, for the domains that have enough tokens.
+
+    Attributes:
+        place: the index of the layer.
+        kept: which of all domains these are, `[domains]`.
+        names: the names of the kept domains.
+        counts: how often they chose each expert, `[kept, E]`.
+        without: the same without each group of documents. A domain that would vanish stays as it is.
+        sizes: the number of choices in each group.
+        tokens: how many tokens of each kept domain have each number of choices, `[kept, k + 1]`.
+    """
+
+    place: int
+    kept: NDArray[np.bool_]
+    names: list[str]
+    counts: Array
+    without: Array
+    sizes: list[float]
+    tokens: Ints
+
+    @property
+    def choices_per_token(self) -> Array:
+        """The mean number of choices of a token in each domain `[kept]`; dropped tokens have none."""
+        choices = self.tokens @ np.arange(self.tokens.shape[1])
+        return np.asarray(choices / self.tokens.sum(axis=1))
+
+
+def counts_of_domains(data: Choices, options: Options) -> Iterator[Domains]:
+    """Yield the counts of each layer with at least two domains that have enough tokens."""
     assert data.labels is not None
     labels, cell = np.unique(data.labels, return_inverse=True)
     num_groups, width = int(data.groups.max()) + 1, len(labels)
     for place in options.progress(range(len(data.layers))):
         counts = data.counts(place, data.groups * width + cell, num_groups * width)
         per_group = counts.reshape(num_groups, width, data.num_experts)
-        kept = per_group.sum(axis=(0, 2)) >= LEAST * (data.top_k or 1)
-        if kept.sum() > 1:
-            yield place, per_group, kept, [data.label_name(label) for label in labels[kept].tolist()]
+        sizes = per_group.sum(axis=(1, 2))
+        per_group, sizes = per_group[sizes > 0], sizes[sizes > 0]
+        tokens = data.tokens_by_choices(place, cell, width)
+        kept = tokens[:, 1:].sum(axis=1) >= LEAST
+        if kept.sum() < 2:
+            continue
+        whole = per_group.sum(axis=0)
+        rest = whole - per_group
+        rest = np.where(rest.sum(axis=2, keepdims=True) > 0, rest, whole)[:, kept]
+        names = [data.label_name(label) for label in labels[kept].tolist()]
+        yield Domains(place, kept, names, whole[kept], rest, sizes.tolist(), tokens[kept])
 
 
 def too_few_tokens(title: str, data: Choices) -> Analysed:

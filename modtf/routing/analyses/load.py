@@ -56,14 +56,16 @@ class Load(Analysis):
             generator = options.generator()
             per_group = data.counts(place, data.groups, int(data.groups.max()) + 1)
             counts, groups = per_group.sum(axis=0), list(groups_left_out(data))
-            choices = int(counts.sum())
-            if choices not in balanced:
-                draws = balanced_loads(choices, data.top_k or 1, len(counts), options.permutations, generator)
-                balanced[choices] = [measures_of(draw) for draw in draws]
+            tokens = data.tokens_by_choices(place)[0]
+            key = tuple(tokens.tolist())
+            if key not in balanced:
+                draws = balanced_loads(tokens, len(counts), options.permutations, generator)
+                balanced[key] = [measures_of(draw) for draw in draws]
             without = [measures_of(counts - per_group[group]) for group in np.unique(data.groups)]
             rows += rows_of(
                 data.layers[place], measures_of(counts), without[: len(groups)],
-                [size for _, size in groups], balanced[choices], options.confidence, bounds=(0, np.inf),
+                [size for _, size in groups], balanced[key], options.confidence, (0, np.inf),
+                {"utilisation": 1.0, "load": 1.0, "dead_experts": data.num_experts},
             )  # fmt: skip
             rows += document_rows(data, place, generator, options)
         table = pd.DataFrame(rows)

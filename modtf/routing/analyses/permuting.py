@@ -1,4 +1,4 @@
-"""Samples of whole documents, ratios without each group of documents, and chance levels from few draws."""
+"""Samples of documents, and ratios without each group of documents."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,25 +7,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.metrics.distributions import Array
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.measuring.checks import Ints
-from modtf.routing.measuring.estimates import mean_and_range
 
 
 def sample(data: Choices, most: int, seed: int) -> Choices:
     """Return the choices of randomly drawn whole documents with at most `most` tokens, and a note.
 
-    If the first drawn document is longer, its first tokens are taken.
+    If these have fewer than half as many tokens, because the next document is long, its first tokens are
+    added.
     """
     number = len(data.documents)
     if number <= most:
         return data
     sizes = np.bincount(data.documents)
     order = np.random.default_rng(seed).permutation(len(sizes))
-    fits = max(int((sizes[order].cumsum() <= most).sum()), 1)
-    rows = np.flatnonzero(np.isin(data.documents, order[:fits]))[:most]
-    note = f"{len(rows)} of {number} tokens are used, from whole documents drawn at random."
+    fits = int((sizes[order].cumsum() <= most).sum())
+    rows, words = np.flatnonzero(np.isin(data.documents, order[:fits])), "whole documents"
+    if 2 * len(rows) < most:
+        start = int(sizes[: order[fits]].sum())
+        rows = np.sort(np.append(rows, np.arange(start, start + most - len(rows))))
+        words = f"{fits} whole documents and the start of one," if fits else "the start of one document"
+    note = f"{len(rows)} of {number} tokens are used, from {words} drawn at random."
     return take(data, rows, note)
 
 
@@ -70,19 +73,3 @@ def ratios(
 def divided(above: Any, below: Any) -> float:
     """Return a quotient, or NaN if nothing can be divided."""
     return float(above / below) if below > 0 else float("nan")
-
-
-def few_and_range(values: Array) -> Any:
-    """Return the mean and a 95% interval `[3, ...]` over the first axis, from few draws.
-
-    Fewer than 39 draws have no order statistics that enclose 95% of further draws. The interval is then
-    that of a further draw of a normal distribution: mean plus and minus t s sqrt(1 + 1/n), with Student's t.
-    """
-    from scipy.special import stdtrit  # slow to import
-
-    number = len(values)
-    if not 2 <= number < 39:
-        return mean_and_range(values)
-    mean = values.mean(axis=0)
-    half = stdtrit(number - 1, 0.975) * values.std(axis=0, ddof=1) * np.sqrt(1.0 + 1.0 / number)
-    return np.stack([mean, mean - half, mean + half])

@@ -1,5 +1,6 @@
 """Read the choices of tokens from a routing, for all analyses."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from modtf.routing.reading import Counted, Sent
 from modtf.routing.routing import CHUNK, Routing
 
 MOST_CHOICES = 2**26  # limit on the choices in memory: 128 MiB for fewer than 2^15 experts
+ALONE = 0.1  # share of tokens that are alone in their document, from which on this is noted
 STRETCHES = 64  # stretches of tokens that stand for documents if a file has neither documents nor labels
-SHORT = 8  # runs of a label that are shorter on average do not stand for documents
+SHORT = 8  # runs and stretches that are shorter on average do not stand for documents
 
 
 def read_choices(
@@ -45,26 +47,24 @@ def read_choices(
     Raises:
         ValueError: if activations are invalid, or `against` has other tokens.
     """
-    other = None
     if against is not None:
         _check_same_tokens(against, routing)
-        other = read_choices(against, from_logits=from_logits, top_k=top_k, seed=seed)
     if isinstance(routing.activations, Counted):
         return _of_counts(routing, routing.activations, top_k)
     documents, known, notes = _documents(routing)
     order, drawn = _sampled(documents, _width(routing, top_k), seed)
     if drawn:
         notes.append(drawn)
-    experts, ranked, watches = _read(routing, order, from_logits, top_k, progress)
-    skipped = left_out(watches)
-    kept = [number for number in range(len(watches)) if number not in skipped]
+    alone = np.bincount(documents) == 1
+    if ALONE * len(documents) <= alone.sum() < len(documents):
+        notes.append(
+            f"{alone.sum()} of {len(alone)} documents have one token. They stay as they are when tokens are "
+            "permuted within documents, so effects look smaller than they are."
+        )
     factors = {name: values[order] for name, values in routing.factors.items()}
     labels = None if _are_tokens(routing) or routing.labels is None else routing.labels[order]
-    return Choices(
-        layers=tuple(kept),
-        num_experts=_num_experts(routing),
-        top_k=experts.shape[2],
-        experts=experts[kept] if skipped else experts,
+    found = Choices(
+        **_chosen(routing, order, from_logits, top_k, progress),
         sums=None,
         documents=np.unique(documents[order], return_inverse=True)[1],
         has_documents=known,
@@ -72,12 +72,29 @@ def read_choices(
         spans=None if routing.spans is None else routing.spans[order],
         token_ids=factors.get("token"),
         predicted_ids=None if routing.predicted is None else routing.predicted[order],
-        ranked=ranked,
         names=routing.names if labels is not None else Names(None, routing.names.layers),
         words=routing.words,
         notes=tuple(notes),
-        against=other,
     )
+    if against is None:
+        return found
+    return replace(found, against=replace(found, **_chosen(against, order, from_logits, top_k, iter)))
+
+
+def _chosen(
+    routing: Routing, order: Ints, from_logits: bool, top_k: int | None, progress: Progress
+) -> dict[str, Any]:
+    """Return the attributes of `Choices` that say what the router chose, for the tokens in `order`."""
+    experts, ranked, watches = _read(routing, order, from_logits, top_k, progress)
+    skipped = left_out(watches)
+    kept = [number for number in range(len(watches)) if number not in skipped]
+    return {
+        "layers": tuple(kept),
+        "num_experts": _num_experts(routing),
+        "top_k": experts.shape[2],
+        "experts": experts[kept] if skipped else experts,
+        "ranked": ranked,
+    }
 
 
 def _check_same_tokens(against: Routing, routing: Routing) -> None:
@@ -86,6 +103,17 @@ def _check_same_tokens(against: Routing, routing: Routing) -> None:
             f"against has {against.num_tokens} tokens and routing has {routing.num_tokens}; expected the "
             "same tokens in the same order, and no counts."
         )
+    both = against, routing
+    known = {
+        "tokens": [one.factors.get("token") for one in both],
+        "documents": [None if one.documents is None else _documents(one)[0] for one in both],
+    }
+    for what, (ours, theirs) in known.items():
+        if ours is not None and theirs is not None and (wrong := np.flatnonzero(ours != theirs)).size:
+            raise ValueError(
+                f"against and routing have different {what} from token {wrong[0]} on; expected the same "
+                "tokens in the same order. Run both checkpoints on the same texts."
+            )
 
 
 def _of_counts(routing: Routing, counted: Counted, top_k: int | None) -> Choices:
@@ -117,7 +145,7 @@ def _documents(routing: Routing) -> tuple[Ints, bool, list[str]]:
         if (runs[-1] + 1) * SHORT <= number:
             notes.append("There are no documents. Runs of tokens of one label stand for them.")
             return runs, False, notes
-    stretches = np.arange(number) * min(STRETCHES, number) // number
+    stretches = np.arange(number) * min(STRETCHES, max(number // SHORT, 1)) // number
     notes.append(
         f"There are no documents. {stretches[-1] + 1} stretches of consecutive tokens stand for them."
     )

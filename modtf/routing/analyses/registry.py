@@ -11,11 +11,11 @@ from modtf.analysis.figures.base import Picture
 from modtf.checks import check_attributes, check_integer, check_names, check_number
 from modtf.registry import Registry
 from modtf.routing.analyses.choices import Choices
+from modtf.routing.measuring.estimates import FEWEST
 from modtf.routing.measuring.summarise import MOST_PERMUTATIONS, Progress
 
 TEXTS = ("title", "about", "definition", "source", "null")
 STREAM = 50  # of the random numbers of analyses
-FEWEST = 39  # permutations whose smallest and largest value enclose 95% of further ones
 COLUMNS = ("layer", "measure", "item", "value", "low", "high", "chance", "chance_low", "chance_high")
 #: a fact that an analysis can need -> what to say if a file lacks it
 NEEDS = {
@@ -24,6 +24,7 @@ NEEDS = {
     "labels": "needs labels (domains) of at least two kinds; give an array `labels`",
     "token_ids": "needs the ids of tokens; give an array `tokens`",
     "predicted_ids": "needs the ids of predicted tokens; give an array `predicted_tokens`",
+    "several_tokens": "needs documents of two or more tokens, because it permutes tokens within documents",
     "several_choices": "needs at least two experts per token; this router chooses one",
     "ranks": "needs the weights of choices, which say what the first choice is; give an array `weights`",
     "against": "needs the routing of the same tokens by another checkpoint; give it as `against`",

@@ -40,7 +40,7 @@ class Repetition(Analysis):
     )
     source = "Jiang et al. (2024), 'Mixtral of Experts', arXiv:2401.04088, table 5."
     null = "The tokens of each document are permuted."
-    needs = ("tokens",)
+    needs = ("tokens", "several_tokens")
     panels: ClassVar = ((FIRST,), (ANY,))
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
@@ -62,7 +62,7 @@ class Repetition(Analysis):
                 for order in orders
                 for some in [repeated(first[order], bits[order], same)]
             ]
-            rows += rows_of(data.layers[place], value, without, sizes, chance, options.confidence)
+            rows += rows_of(data.layers[place], value, without, sizes, chance, options.confidence, (0, 1))
         table = pd.DataFrame(rows)
         panels = [panel for panel in self.panels if panel[0] in self.measures(data)]
         picture = draw_measures("repetition", self.title, table, panels, data.names)

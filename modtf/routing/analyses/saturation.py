@@ -17,6 +17,11 @@ from modtf.routing.measuring.checks import Ints
 
 ALL, FIRST = "router_saturation", "first_choice_saturation"
 MOST_TOKENS = 2**15
+ENOUGH = 6  # documents; there are 120 ways to pair them
+FEW = (
+    "Chance pairs documents, of which there are {}. There are so few ways to pair them that more than 5% of "
+    "unrelated checkpoints lie outside the chance limits."
+)
 
 
 @register_analysis("saturation")
@@ -82,11 +87,14 @@ class Saturation(Analysis):
                     same, taken = agree(now[:, 0], last[order, 0]), now[:, 0] >= 0
                     drawn[FIRST] = same.sum() / max(taken.sum(), 1)
                 chance.append(drawn)
-            rows += rows_of(data.layers[place], value, without, sizes, chance, options.confidence)
+            rows += rows_of(data.layers[place], value, without, sizes, chance, options.confidence, (0, 1))
+        notes = data.notes
+        if data.num_documents < ENOUGH:
+            notes = (*notes, FEW.format(data.num_documents))
         table = pd.DataFrame(rows)
         panels = self.panels if ranked else self.panels[:1]
         picture = draw_measures("saturation", self.title, table, panels, data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+        return Analysed(table, tuple(sentences(table, data)), (picture,), notes)
 
 
 def overlap(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> Ints:

@@ -46,7 +46,8 @@ def above_chance(table: pd.DataFrame, measure: str) -> list[int]:
     """
     part = table[(table["measure"] == measure) & (table["item"] == "") & table["chance_high"].notna()]
     band = (part["chance_high"] - part["chance"]).astype(float)
-    above = part["value"] > part["chance"] + widened(len(part)) * band
+    limit = part["chance"] + widened(len(part)) * band
+    above = part["value"] > limit + 1e-9 * limit.abs()  # more than by rounding
     return part[above]["layer"].astype(int).tolist()
 
 

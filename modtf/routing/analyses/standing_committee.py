@@ -51,31 +51,35 @@ class StandingCommittee(Analysis):
         top_k = data.top_k or 1
         rows: list[dict[str, Any]] = []
         balanced: dict[tuple[int, ...], list[dict[str, float]]] = {}
-        for place, per_group, kept, _ in counts_of_domains(data, options):
-            whole = per_group.sum(axis=0)
-            sizes = tuple(whole[kept].sum(axis=1).astype(int).tolist())
-            if sizes not in balanced:
+        for found in counts_of_domains(data, options):
+            key, each = tuple(found.tokens.ravel().tolist()), found.choices_per_token
+            if key not in balanced:
                 generator = options.generator()
                 drawn = [
-                    balanced_loads(size, top_k, data.num_experts, options.permutations, generator)
-                    for size in sizes
+                    balanced_loads(tokens, data.num_experts, options.permutations, generator)
+                    for tokens in found.tokens
                 ]
-                balanced[sizes] = [committee(one, top_k) for one in np.stack(drawn, axis=1)]
+                balanced[key] = [committee(one, top_k, each) for one in np.stack(drawn, axis=1)]
             rows += rows_of(
-                data.layers[place], committee(whole[kept], top_k),
-                [committee(one, top_k) for one in (whole - per_group)[:, kept]],
-                per_group.sum(axis=(1, 2)).tolist(), balanced[sizes], options.confidence, bounds=(0, np.inf),
+                data.layers[found.place], committee(found.counts, top_k, each),
+                [committee(one, top_k, each) for one in found.without], found.sizes, balanced[key],
+                options.confidence, (0, 1), {ALWAYS: data.num_experts},
             )  # fmt: skip
         table = pd.DataFrame(rows)
         if table.empty:
             return too_few_tokens(self.title, data)
-        table.loc[table["measure"] != ALWAYS, "high"] = table["high"].clip(upper=1.0)
         picture = draw_measures("standing_committee", self.title, table, self.panels, data.names)
         return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
 
 
-def committee(counts: Array, top_k: int) -> dict[str, float]:
-    """Return the measures of a layer from the counts of its experts in each domain `[domains, E]`."""
+def committee(counts: Array, top_k: int, choices_per_token: Array) -> dict[str, float]:
+    """Return the measures of a layer.
+
+    Args:
+        counts: of its experts in each domain, `[domains, E]`.
+        top_k: k, the size of the committee.
+        choices_per_token: the mean in each domain `[domains]`.
+    """
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
     least = shares.min(axis=0)
     members = np.argsort(-least, kind="stable")[:top_k]
@@ -84,7 +88,7 @@ def committee(counts: Array, top_k: int) -> dict[str, float]:
     together = (often @ often.T) / top_k
     number = len(shares)
     return {
-        ALWAYS: float((least * top_k >= NEARLY_ALL).sum()),
+        ALWAYS: float(((shares * choices_per_token[:, np.newaxis]).min(axis=0) >= NEARLY_ALL).sum()),
         SHARE: float(shares[:, members].sum(axis=1).min()),
         OVERLAP: float((together.sum() - np.trace(together)) / (number * (number - 1))),
     }

@@ -42,7 +42,7 @@ class VocabularySpecialisation(Analysis):
     )
     source = "Muennighoff et al. (2024), 'OLMoE: Open Mixture-of-Experts Language Models', arXiv:2409.02060."
     null = "Token ids are permuted within documents."
-    needs = ("tokens", "token_ids")
+    needs = ("tokens", "token_ids", "several_tokens")
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the vocabulary specialisation of every layer, and its most specialised token ids."""
@@ -91,11 +91,9 @@ class Kind:
             return largest_shares(cell[kept], chosen[kept], number, self.frequent, data.num_experts)
 
         def means(found: NDArray[np.float64]) -> dict[Any, float]:
-            frequent = found[: self.frequent]
-            return {
-                name: float(np.nanmean(found)),
-                f"{name}_frequent": float(np.nanmean(frequent)) if frequent.size else np.nan,
-            }
+            both = {name: found, f"{name}_frequent": found[: self.frequent]}
+            known = {key: some[~np.isnan(some)] for key, some in both.items()}
+            return {key: float(some.mean()) if some.size else np.nan for key, some in known.items()}
 
         whole, by_chance = shares(self.cell), [shares(cell) for cell in self.drawn]
         groups = [(kept[self.rows], size) for kept, size in groups_left_out(data)]

@@ -30,6 +30,7 @@ from modtf.metrics.registry import MEASURES
 from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.layer import Estimate
 
+FEWEST = 39  # values whose smallest and largest enclose 95% of further ones
 INVERSE, ADJUSTED = "inverse_mutual_information", "adjusted_mutual_information"
 
 
@@ -92,10 +93,20 @@ def mean_and_range(values: Array) -> Any:
     """Return the mean and a 95% interval, `[3, ...]`, over the first axis; NaN if it is empty.
 
     The limits are the order statistics 0.025 (n + 1) and 0.975 (n + 1) of n values: a further value of the
-    same distribution is inside in 95% of cases. With the usual quantiles of 100 values it is 93%.
+    same distribution is inside in 95% of cases. With the usual quantiles of 100 values it is 93%. Fewer than
+    39 values have no such order statistics. The interval is then that of a further value of a normal
+    distribution: mean plus and minus t s sqrt(1 + 1/n), with Student's t. One value has no interval.
     """
-    if not len(values):
+    from scipy.special import stdtrit  # slow to import
+
+    number = len(values)
+    if not number:
         return np.full((3, *values.shape[1:]), np.nan)
+    if number < FEWEST:
+        mean = values.mean(axis=0)
+        spread = values.std(axis=0, ddof=1) if number > 1 else np.full_like(mean, np.nan)
+        half = stdtrit(max(number - 1, 1), 0.975) * spread * np.sqrt(1.0 + 1.0 / number)
+        return np.stack([mean, mean - half, mean + half])
     return np.stack([values.mean(axis=0), *np.quantile(values, [0.025, 0.975], axis=0, method="weibull")])
 
 

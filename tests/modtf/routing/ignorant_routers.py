@@ -40,11 +40,18 @@ def counts_of(arrays):
     }
 
 
+def unrelated(arrays, seed):
+    """Return the arrays of another router that knows nothing, on the same tokens."""
+    return arrays | {name: ignorant(seed)[name] for name in ("experts", "weights")}
+
+
 def analysed(name, seed, **options):
     """Return what an analysis finds in a router that knows nothing."""
     import modtf
 
-    found = modtf.analyse_routing(ignorant(seed), name, against=ignorant(seed + 10**6), seed=seed, **options)
+    arrays = ignorant(seed)
+    against = unrelated(arrays, seed + 10**6)
+    found = modtf.analyse_routing(arrays, name, against=against, seed=seed, **options)
     assert not found.missing, found.missing
     return found.found[name]
 

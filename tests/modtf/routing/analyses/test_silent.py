@@ -1,0 +1,124 @@
+"""Numbers that would be wrong without a word: short documents, few draws, dropped choices, other orders."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from ignorant_routers import ignorant, unrelated
+from slow_analyses import choices, saturation
+
+import modtf
+from modtf.routing.analyses import ANALYSES, Options, read_choices, rows_of
+from modtf.routing.analyses.chance import balanced_loads
+from modtf.routing.analyses.domains import counts_of_domains
+from modtf.routing.measuring.estimates import mean_and_range
+
+ORDER = ("vocabulary_specialisation", "coactivation", "repetition", "consistency", "cache", "dependence")
+
+
+def variable(seed=0):
+    """Return the arrays of a router that sends tokens to one to four of eight experts, or to none."""
+    arrays = ignorant(seed)
+    generator = np.random.default_rng(seed)
+    experts = np.argsort(-generator.gumbel(size=(2, 1200, 8)) - np.linspace(1, 0, 8), axis=2)[..., :4]
+    number = generator.integers(5, size=(2, 1200, 1))
+    experts[..., 0] = np.where(generator.random((2, 1200)) < 0.95, 0, 7)  # expert 0 is always on
+    experts[..., 1:] = np.where(experts[..., 1:] % 7 == 0, -1, experts[..., 1:])
+    return arrays | {"experts": np.where(np.arange(4) < np.maximum(number, 1), experts, -1), "weights": None}
+
+
+def table(name, arrays, **options):
+    arrays = {key: value for key, value in arrays.items() if value is not None}
+    found = modtf.analyse_routing(arrays, name, **options).found[name].table
+    return found.set_index(["layer", "measure", "item"])
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_documents_of_one_token_have_no_order(name):
+    """Permuting within them changes nothing, so any dependence would look like chance."""
+    arrays = ignorant(0) | {"documents": np.arange(1200)}
+    assert "needs documents of two or more tokens" in modtf.analyse_routing(arrays, name).missing[name]
+    arrays["documents"] = np.maximum(np.arange(1200) - 1000, 0)
+    (found,) = modtf.analyse_routing(arrays, name, permutations=2).found.values()
+    assert "199 of 200 documents have one token." in "".join(found.notes)
+
+
+@pytest.mark.parametrize("number", [5, 60, 511])
+def test_few_tokens_without_documents_are_stretches_of_several(number):
+    experts = np.random.default_rng(0).integers(8, size=(number, 1))
+    data = read_choices(modtf.read_routing({"experts": experts, "num_experts": 8}))
+    assert np.bincount(data.documents).min() >= min(number, 8)
+
+
+def test_the_other_checkpoint_has_the_same_tokens_in_the_same_order():
+    """Interleaved documents are sorted. A file of the other checkpoint may lack them."""
+    arrays = ignorant(0) | {"documents": np.arange(1200) % 7}
+    last = unrelated(arrays, 1)
+    expected = saturation(arrays["experts"][0], last["experts"][0])
+    for lacking in ((), ("documents",), ("documents", "labels", "label_names", "tokens")):
+        other = {name: value for name, value in last.items() if name not in lacking}
+        found = table("saturation", arrays, against=other)
+        assert found.loc[0, "router_saturation", ""]["value"] == pytest.approx(expected)
+    for name in ("tokens", "documents"):
+        wrong = last | {name: np.roll(last[name], 1)}
+        with pytest.raises(ValueError, match=f"against and routing have different {name} from token"):
+            modtf.analyse_routing(arrays, "saturation", against=wrong)
+
+
+def test_shares_of_tokens_that_choose_a_variable_number_of_experts():
+    arrays = variable()
+    tokens, chosen = defaultdict(int), defaultdict(int)
+    for label, some in zip(arrays["labels"].tolist(), arrays["experts"][0].tolist(), strict=True):
+        tokens[label] += 1
+        for expert in some:
+            chosen[label, expert] += expert >= 0
+    shares = {key: number / tokens[key[0]] for key, number in chosen.items()}
+    found = table("domain_specialisation", arrays).loc[0, "largest_share", ""]
+    assert found["value"] == pytest.approx(max(shares.values()))
+    assert found["chance"] == pytest.approx(found["value"], abs=0.02)
+    always = [expert for expert in range(8) if min(shares.get((d, expert), 0) for d in range(4)) >= 0.9]
+    assert table("standing_committee", arrays).loc[0, "always_on_experts", ""]["value"] == len(always) == 1
+
+
+def test_a_balanced_router_has_the_choices_of_each_token():
+    """The variance of a load is the sum over tokens of k/E (1 - k/E)."""
+    tokens = np.array([50, 400, 0, 0, 300])
+    loads = balanced_loads(tokens, 8, 4000, np.random.default_rng(0))
+    assert (loads.sum(axis=1) == 400 + 4 * 300).all()
+    assert loads.mean() == pytest.approx(1600 / 8)
+    assert loads.var(axis=0).mean() == pytest.approx(400 * 7 / 64 + 300 / 4, rel=0.05)
+
+
+def test_few_permutations_give_a_band_that_holds_95_in_100():
+    values = np.random.default_rng(0).normal(size=(21, 4000))
+    for number in (2, 5, 20):
+        _, low, high = mean_and_range(values[:number])
+        assert ((low <= values[20]) & (values[20] <= high)).mean() == pytest.approx(0.95, abs=0.012)
+    assert np.isnan(mean_and_range(values[:1])[1:]).all()
+    assert table("load", ignorant(0), permutations=1)["chance_high"].isna().all()
+
+
+def test_a_value_is_not_beyond_chance_by_rounding():
+    (row,) = rows_of(0, {"x": 0.1 + 0.2}, chance=[{"x": 0.3}, {"x": 0.1}] * 20)
+    assert row["value"] == row["chance_high"]
+
+
+def test_intervals_end_at_the_possible_values():
+    arrays = ignorant(0)
+    arrays["experts"][:, :1170] = [0, 1]
+    for name in ANALYSES:
+        found = table(name, arrays, against=arrays).reset_index()
+        shares = found[~found["measure"].str.contains("excess|mutual|violation|variation|experts")]
+        assert (shares[["low", "chance_low"]].min() >= 0).all(), name
+        assert (shares[["high", "chance_high"]].max() <= 1).all(), name
+
+
+def test_a_domain_of_one_document_stays_when_its_group_is_left_out():
+    documents = np.repeat(np.arange(6), 20)
+    experts = np.random.default_rng(0).integers(4, size=(1, 120, 2))
+    experts[..., 1] = (experts[..., 0] + 1) % 4
+    data = choices(experts, documents, 4, labels=(documents > 0).astype(int))
+    (found,) = counts_of_domains(data, Options())
+    assert (found.without.sum(axis=2) > 0).all()
+    alone = found.without[data.groups[0]]
+    assert (alone == found.counts).all()
