@@ -97,12 +97,12 @@ def dependence_rows(
 def shifted(documents: Ints, generator: np.random.Generator) -> Ints:
     """Return an order that shifts the tokens of each document around its end.
 
-    All shifts are equally likely, no shift included. Otherwise, the order of the file would be unlike all
-    others in a short document. Documents are sorted from 0.
+    All shifts are equally likely, that by the whole document included. Without it, the order of the file
+    would be unlike all others in a short document. Documents are sorted from 0.
     """
     sizes = np.bincount(documents)
     starts = np.cumsum(sizes) - sizes
-    shift = (generator.random(len(sizes)) * sizes).astype(np.int64)
+    shift = 1 + (generator.random(len(sizes)) * sizes).astype(np.int64)
     place = np.arange(len(documents)) - starts[documents]
     return np.asarray(starts[documents] + (place + shift[documents]) % sizes[documents])
 

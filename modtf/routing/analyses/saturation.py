@@ -14,6 +14,7 @@ from modtf.routing.analyses.repetition import bits_of
 from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.choices import paired
 
 ALL, FIRST = "router_saturation", "first_choice_saturation"
 MOST_TOKENS = 2**15
@@ -105,22 +106,6 @@ def overlap(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> Ints:
 def agree(one: Ints, other: Ints) -> NDArray[np.bool_]:
     """Return whether both first choices are the same expert `[T]`."""
     return (one == other) & (one >= 0)
-
-
-def paired(documents: Ints, generator: np.random.Generator) -> Ints:
-    """Return a random token of another document for every token `[T]`; documents are sorted from 0.
-
-    All tokens of a document get tokens of one other document. A single document gets its tokens permuted.
-    """
-    sizes = np.bincount(documents)
-    if len(sizes) == 1:
-        return generator.permutation(len(documents))
-    order = generator.permutation(len(sizes))
-    other = np.empty_like(order)
-    other[order] = np.roll(order, 1)
-    partner = other[documents]
-    starts = np.cumsum(sizes) - sizes
-    return np.asarray(starts[partner] + (generator.random(len(documents)) * sizes[partner]).astype(np.int64))
 
 
 def sentences(table: pd.DataFrame, data: Choices) -> list[str]:

@@ -65,3 +65,19 @@ def whole_documents(documents: ArrayLike | None, num_tokens: int, seed: int) -> 
     fits = max(int((counts[order].cumsum() <= MOST_TOKENS).sum()), 1)
     some = np.flatnonzero(np.isin(inverse, order[:fits]))
     return some, number[some]
+
+
+def paired(documents: Ints, generator: np.random.Generator) -> Ints:
+    """Return a random token of another document for every token `[T]`; documents are sorted from 0.
+
+    All tokens of a document get tokens of one other document. A single document gets its tokens permuted.
+    """
+    sizes = np.bincount(documents)
+    if len(sizes) == 1:
+        return generator.permutation(len(documents))
+    order = generator.permutation(len(sizes))
+    other = np.empty_like(order)
+    other[order] = np.roll(order, 1)
+    partner = other[documents]
+    starts = np.cumsum(sizes) - sizes
+    return np.asarray(starts[partner] + (generator.random(len(documents)) * sizes[partner]).astype(np.int64))

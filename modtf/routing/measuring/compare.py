@@ -12,13 +12,20 @@ from modtf.metrics.measure import GROUPS
 from modtf.metrics.registry import MEASURES
 from modtf.routing.measuring.accumulator import ActivationAccumulator
 from modtf.routing.measuring.checks import Ints
-from modtf.routing.measuring.choices import Layer, check_compared, choices_of, layers_of, whole_documents
+from modtf.routing.measuring.choices import (
+    Layer,
+    check_compared,
+    choices_of,
+    layers_of,
+    paired,
+    whole_documents,
+)
 from modtf.routing.measuring.estimates import ADJUSTED, INVERSE, jackknife, mean_and_range
 from modtf.routing.measuring.layer import Estimate, LayerMeasures
 from modtf.routing.measuring.summarise import BY, NUM_PERMUTATIONS, Progress, measuring, probabilities
 
 SHARED = "shared_routing"
-PERMUTATIONS = 10  # permutations of tokens, for the routing that matched experts share by chance
+PERMUTATIONS = 10  # pairings of documents, for the routing that matched experts share by chance
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ class Compared:
         run, against: the names of the two runs.
         differences: way of counting -> measure -> value of `run` minus value of `against`.
         shared: the share of the tokens' choices that agree, after the experts are matched. Its chance level
-            comes from permuted tokens.
+            comes from tokens that are paired with tokens of another document.
         experts: `[M]`, the expert of `run` matched with each expert of `against`; -1 if it has no match.
         overlap: `[M]`, the share of the tokens of each expert of `against` that its match gets, too; NaN if
             the expert has no tokens.
@@ -211,8 +218,10 @@ def _matched(
     spread = np.sqrt((apart**2).sum() * number / max(number - 1, 1)) / choices.sum()
     half = stdtrit(max(number - 1, 1), (1.0 + confidence) / 2.0) * spread
     generator, chance = np.random.default_rng(seed), []
+    order = np.argsort(document, kind="stable")
+    first = a[order]
     for _ in range(PERMUTATIONS):
-        shuffled = (a.T @ b[generator.permutation(len(some))]).toarray()
+        shuffled = (first.T @ b[order[paired(document[order], generator)]]).toarray()
         chance.append(shuffled[linear_sum_assignment(shuffled, maximize=True)].sum() / choices.sum())
     sent = a.sum(axis=0)
     experts = np.full(len(sent), -1)

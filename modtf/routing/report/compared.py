@@ -30,8 +30,8 @@ READ = (
 )
 MATCHED = (
     "The figure shows hard assignment. The experts of two models have no common names. They are matched one "
-    "to one so that as many choices of tokens as possible agree (shared routing). Chance permutes the "
-    "tokens."
+    "to one so that as many choices of tokens as possible agree (shared routing). Chance pairs "
+    "every token with a token of another document."
 )
 SATURATED = (
     "The share of a token's experts that {}, the last of the files, chooses, too. Experts are compared by "
@@ -158,13 +158,14 @@ def in_short(table: pd.DataFrame) -> pd.DataFrame:
 def draw_comparison(runs: Sequence[Run], compared: Sequence[Compared], names: Names) -> Picture:
     """Adjusted mutual information of all runs over layers, its differences to the first, shared routing."""
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(runs)))
-    places = np.arange(len(runs[0].measured))
+    layers = sorted({one.layer for one in compared})
+    places = np.arange(len(layers))
     measure = ADJUSTED if ADJUSTED in runs[0].measured[0].hard.values else "effective_experts"
     words = measure.replace("_", " ").capitalize()
     titles = words, f"Difference to {runs[0].name}", "Shared routing (dotted: chance)"
-    figure, (value, difference, shared) = over_layers(places.tolist(), names, titles, 30)
+    figure, (value, difference, shared) = over_layers(layers, names, titles, 30)
     for run, colour in zip(runs, colours, strict=True):
-        by_layer = [layer.hard.values[measure].value for layer in run.measured]
+        by_layer = [layer.hard.values[measure].value for layer in run.measured if layer.layer in layers]
         value.plot(places, by_layer, "o-", ms=3, color=colour, label=run.name)
         of_run = [one for one in compared if one.run == run.name]  # none of the first run
         _plot_intervals(difference, [one.differences["hard"][measure] for one in of_run], colour)

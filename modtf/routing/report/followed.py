@@ -64,9 +64,9 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
     figure, both = over_layers(layers, names, ("Alone", "Beyond all others"), sharey=True)
     for axes, what in zip(both, ("alone", "beyond"), strict=True):
         for factor, part in table.groupby("factor", sort=False):
-            axes.plot(part["layer"], part[what], "o-", ms=3, label=factor)
+            axes.plot(range(len(layers)), part[what], "o-", ms=3, label=factor)
         chance = table.groupby("layer", sort=False)[f"{what}_chance"].max()
-        axes.fill_between(chance.index, -chance, chance, color=GREY, alpha=0.4, lw=0)
+        axes.fill_between(range(len(layers)), -chance, chance, color=GREY, alpha=0.4, lw=0)
     both[0].legend(frameon=False, fontsize=8)
     if names.layers is not None:
         table.insert(1, "layer_name", table["layer"].map(names.layer))

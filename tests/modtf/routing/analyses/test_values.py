@@ -14,8 +14,8 @@ from modtf.routing.analyses.cache import hits
 from modtf.routing.analyses.coactivation import same_loads
 from modtf.routing.analyses.dependence import shifted
 from modtf.routing.analyses.permuting import sample
-from modtf.routing.analyses.saturation import paired
 from modtf.routing.analyses.sentences import beyond_chance
+from modtf.routing.measuring.choices import paired
 from modtf.routing.measuring.estimates import mean_and_range
 from modtf.routing.names import Names
 

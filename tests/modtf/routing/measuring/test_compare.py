@@ -105,6 +105,19 @@ def test_routers_that_know_nothing_of_each_other_share_what_chance_gives():
     assert found.shared.low < 0.3 < found.shared.high
 
 
+def test_tastes_of_documents_are_no_shared_routing():
+    """Documents prefer experts in both routers, independently. Five random experts fit some of them."""
+    inside = 0
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        documents = np.repeat(np.arange(12), 50)
+        runs = {name: np.eye(5)[generator.integers(5, size=12)[documents]] for name in "ab"}
+        (found,) = compare_activations(runs, documents=documents, permutations=0, seed=seed)
+        inside += found.shared.chance_low <= found.shared.value <= found.shared.chance_high
+        assert found.shared.chance > 0.35  # permuted tokens give 0.25
+    assert inside >= 17
+
+
 def test_chosen_experts_of_different_numbers_and_dropped_tokens():
     labels = np.arange(600) % 3
     first = Experts(np.stack([labels, labels + 3], axis=1), num_experts=6)

@@ -6,8 +6,13 @@ import pytest
 from flag_values import given
 
 from modtf.launch import measure
-from modtf.routing import Routing
+from modtf.routing import Names, Routing
 from modtf.routing import labelling as module
+from modtf.routing.measuring import ActivationAccumulator, Factor
+from modtf.routing.measuring.choices import layers_of
+from modtf.routing.measuring.compare import Run, compare_runs
+from modtf.routing.report.compared import draw_comparison
+from modtf.routing.report.followed import draw_factors
 
 TOKENS = 4000
 
@@ -107,3 +112,28 @@ def test_a_file_of_gates_and_labels_alone_has_neither(arrays, tmp_path):
     assert "What routing follows" not in text
     assert "Tokens of experts" not in text
     assert not (tmp_path / "factors.csv").exists()
+
+
+def test_curves_stand_above_their_layers_if_a_placeholder_is_left_out():
+    rows = [Factor(layer, name, 0.1 * layer, 0.01, 0.2, 0.01) for layer in (1, 3) for name in ("a", "b")]
+    axes = draw_factors(rows, Names()).figure.axes[0]
+    labels = dict(zip(axes.get_xticks(), (text.get_text() for text in axes.get_xticklabels()), strict=True))
+    x, y = axes.lines[0].get_data()
+    assert [labels[one] for one in x] == ["1", "3"]
+    assert y.tolist() == pytest.approx([0.1, 0.3])
+
+
+def test_models_with_different_placeholders_are_compared_in_the_layers_that_both_have():
+    generator = np.random.default_rng(0)
+    labels, gates = np.arange(600) % 3, np.eye(3)[generator.integers(3, size=(3, 600))]
+    first, second = gates.copy(), gates.copy()
+    first[0], second[2] = np.eye(3)[0], np.eye(3)[0]
+    runs = []
+    for name, some in (("a", first), ("b", second)):
+        sums = ActivationAccumulator()
+        sums.update(some, labels)
+        runs.append(Run(name, sums, sums.result(permutations=9), layers_of(some, False, None)))
+    compared = list(compare_runs(runs, None, None, 0.95, 0, iter))
+    axes = draw_comparison(runs, compared, Names()).figure.axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1"]
+    assert all(len(line.get_xdata()) == 1 for line in axes.lines)
