@@ -1,6 +1,6 @@
 """Numbers that would be wrong without a word: short documents, few draws, dropped choices, other orders."""
 
-from collections import defaultdict
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -67,7 +67,8 @@ def test_the_other_checkpoint_has_the_same_tokens_in_the_same_order():
 
 def test_shares_of_tokens_that_choose_a_variable_number_of_experts():
     arrays = variable()
-    tokens, chosen = defaultdict(int), defaultdict(int)
+    tokens: Counter[int] = Counter()
+    chosen: Counter[tuple[int, int]] = Counter()
     for label, some in zip(arrays["labels"].tolist(), arrays["experts"][0].tolist(), strict=True):
         tokens[label] += 1
         for expert in some:

@@ -16,7 +16,6 @@ from modtf.routing.analyses.dependence import shifted
 from modtf.routing.analyses.permuting import sample
 from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.measuring.choices import paired
-from modtf.routing.measuring.estimates import mean_and_range
 from modtf.routing.names import Names
 
 NUMBER, TOP_K, LAYERS = 70, 3, 2  # more experts than one word has bits
@@ -191,15 +190,9 @@ def test_samples_are_whole_documents():
     assert some.notes[-1].startswith(f"{len(kept)} of 150 tokens are used")
     some = sample(data, 80, seed=0)  # documents 3, 2, 5 have 33 tokens, and document 4 has 70
     assert np.bincount(DOCUMENTS[some.token_ids]).tolist() == [0, 0, 20, 3, 47, 10]
-    assert some.token_ids.tolist() == sorted(some.token_ids)
+    assert np.array(some.token_ids).tolist() == sorted(np.array(some.token_ids))
     assert "from 3 whole documents and the start of one, drawn at random" in some.notes[-1]
-    assert sample(data, 2, seed=0).token_ids.tolist() == [67, 68]
-
-
-def test_few_draws_enclose_95_in_100():
-    values = np.random.default_rng(0).normal(size=(10, 4000))
-    _, low, high = mean_and_range(values[:9])
-    assert ((low <= values[9]) & (values[9] <= high)).mean() == pytest.approx(0.95, abs=0.012)
+    assert np.array(sample(data, 2, seed=0).token_ids).tolist() == [67, 68]
 
 
 @pytest.mark.parametrize(("length", "number"), [(1, 8), (2, 8), (10, 2)])

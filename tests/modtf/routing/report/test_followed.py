@@ -118,7 +118,7 @@ def test_curves_stand_above_their_layers_if_a_placeholder_is_left_out():
     rows = [Factor(layer, name, 0.1 * layer, 0.01, 0.2, 0.01) for layer in (1, 3) for name in ("a", "b")]
     axes = draw_factors(rows, Names()).figure.axes[0]
     labels = dict(zip(axes.get_xticks(), (text.get_text() for text in axes.get_xticklabels()), strict=True))
-    x, y = axes.lines[0].get_data()
+    x, y = np.array(axes.lines[0].get_data())
     assert [labels[one] for one in x] == ["1", "3"]
     assert y.tolist() == pytest.approx([0.1, 0.3])
 
@@ -136,4 +136,4 @@ def test_models_with_different_placeholders_are_compared_in_the_layers_that_both
     compared = list(compare_runs(runs, None, None, 0.95, 0, iter))
     axes = draw_comparison(runs, compared, Names()).figure.axes[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1"]
-    assert all(len(line.get_xdata()) == 1 for line in axes.lines)
+    assert all(np.size(line.get_xdata()) == 1 for line in axes.lines)
