@@ -18,12 +18,13 @@ from absl import flags
 from modtf.analysis import Study, print_judged
 from modtf.analysis.claims.learning import learning_words
 from modtf.analysis.claims.words import print_claims
+from modtf.analysis.comparable import CHOICES
+from modtf.analysis.contents import how_trained
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.figures.base import VECTOR
 from modtf.analysis.labels import CHECKPOINT_WORDS
 from modtf.analysis.report.write import FOLDERS, write_report
 from modtf.analysis.text import plural
-from modtf.analysis.trained import CHOICES
 from modtf.checks import check_choice
 from modtf.engines.lock import remove_left
 from modtf.files import check_file_writable, check_writable
@@ -87,7 +88,7 @@ def main(values: flags.FlagValues) -> None:
         written.append(values.archive)
     if values.claims:
         print(print_claims(judged, study.level))
-        for line in learning_words(study, values.least_learned):
+        for line in [*how_trained(study.cells), *learning_words(study, values.least_learned)]:
             print(line)
     if values.measures:
         print(print_judged(study.judged_measures, study.level))

@@ -19,12 +19,21 @@ COLUMNS = ["folder", "step", "data_seed", "seed", "measure", "value"]
 
 
 def search(results: str | Path) -> pd.DataFrame:
-    """Return loss and error at every evaluation during training; `folder` is the name of the cell."""
-    rows = load_history(cell for cell in find_cells(results) if cell.is_finished)
+    """Return loss and error at every evaluation during training; `folder` is the name of the cell.
+
+    Raise `ValueError` if a trial is missing, because the best of the others would pass for the best of all.
+    """
+    cells = find_cells(results)
+    missing = [str(cell.path) for cell in cells if not (cell.is_finished and cell.has_history)]
+    if missing:
+        raise ValueError(f"{len(missing)} of {len(cells)} trials are not finished, such as {missing[0]}.")
+    rows = load_history(cells)
     rows = rows[rows["measure"].isin(["loss", "error"]) & (rows["condition"] == IID)]
     rows = rows.assign(folder=rows["folder"].astype(str).map(lambda path: Path(path).name))
-    return rows.sort_values(["folder", "measure", "data_seed", "step"])[COLUMNS]
+    return rows.sort_values(["folder", "measure", "data_seed", "seed", "step"])[COLUMNS]
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("Give the folder of the trials and the table to write (.csv.gz).")
     write_table(sys.argv[2], search(sys.argv[1]))

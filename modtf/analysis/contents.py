@@ -1,12 +1,12 @@
 """The contents of a study: its models, those that diverged, and those that are missing."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.labels import family_label, with_kinds
+from modtf.analysis.labels import family_label, kind_label, variant_label, with_kinds
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.text import listing, plural
 from modtf.cell import Cell
@@ -14,7 +14,7 @@ from modtf.families import IID
 from modtf.protocol import TRAINING_FACTOR
 from modtf.results import CellFolder, find_cells
 from modtf.results.cells import Source
-from modtf.results.schema import CELL, ERROR, MEMBER
+from modtf.results.schema import CELL, ERROR, KIND, MEMBER
 from modtf.training.arithmetic import epochs_of
 
 
@@ -45,9 +45,12 @@ def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) ->
     table = contents(results)
     models, cells = plural(table["models"].sum(), "model"), plural(table["cells"].sum(), "cell")
     lines = [f"Study of {models} in {cells}, checkpoint {checkpoint}"]
+    models_of_cell = with_kinds(results).drop_duplicates(list(MEMBER)).groupby(["kind", *CELL], observed=True)
+    fewest = models_of_cell.size().groupby("kind", observed=True).min()
     for row in table.itertuples():
         grid = f"R = {row.R}; width {row.widths}; {row.variants}"
         members = f"{plural(row.tasks, 'task')} x {plural(row.seeds, 'seed')}"
+        members = "up to " * int(fewest[row.kind] < row.tasks * row.seeds) + members
         lost = f"; {row.diverged} diverged" if row.diverged else ""
         lines.append(f"  {row.kind}: {grid}; {members}{lost}")
     if num_missing is not None:
@@ -79,6 +82,41 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
         if (family := family_label(cell.definition.task.arch)) not in families:
             families.append(family)
     return [f"{', '.join(families)} (checkpoint {checkpoint}): {line}" for line, families in lines.items()]
+
+
+def how_trained(cells: Sequence[CellFolder]) -> list[str]:
+    """Return the steps, schedule and learning rates of finished cells, one line for all task types alike.
+
+    Example line:
+    "MLP regression: 25,000 steps, cosine schedule, learning rates 0.001 (modular), 0.003 (monolithic)"
+    """
+    rates: dict[tuple[str, str], dict[float, dict[str, set[int]]]] = {}
+    for cell in (cell for cell in cells if cell.is_finished):
+        of, training = cell.cell, cell.definition.protocol.training
+        key = (
+            kind_label(*(of[name] for name in KIND)),
+            f"{training.steps:,} steps, {training.schedule or 'constant'} schedule",
+        )
+        variants = rates.setdefault(key, {}).setdefault(training.learning_rate, {})
+        variants.setdefault(variant_label(of["variant"], of["model_options"]), set()).add(of["num_rules"])
+    lines: dict[str, list[str]] = {}
+    for (kind, words), by_rate in sorted(rates.items()):
+        lines.setdefault(f"{words}, {_rates(by_rate)}", []).append(kind)
+    return [f"{', '.join(kinds)}: {line}" for line, kinds in lines.items()]
+
+
+def _rates(by_rate: Mapping[float, Mapping[str, set[int]]]) -> str:
+    """Return learning rates, and if there are several the variants, and R, that have them."""
+    if len(by_rate) == 1:
+        return f"learning rate {next(iter(by_rate)):g}"
+    times = Counter(name for variants in by_rate.values() for name in variants)
+    named = {
+        rate: [
+            name + f" at R = {listing(sorted(rules))}" * (times[name] > 1) for name, rules in variants.items()
+        ]
+        for rate, variants in sorted(by_rate.items())
+    }
+    return "learning rates " + ", ".join(f"{rate:g} ({', '.join(names)})" for rate, names in named.items())
 
 
 def stands_on(cells: Sequence[CellFolder], checkpoint: str, table: str) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from modtf.analysis.comparable import check_ways
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, holm, intervals, refuse_mixtures, t_interval
 from modtf.analysis.labels import known_variants, said_by_families, with_kinds
 from modtf.analysis.rows import activation_rows, performance_rows
@@ -47,8 +48,10 @@ def match_members(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
         of 0.2 is a loss 20% below the second's. -0.2 means the second's is 20% lower. 0 if both are 0.
 
     Raises:
-        ValueError: if a variant holds a model more than once.
+        ValueError: if a variant holds a model more than once, or the two cannot be compared, see
+            `check_ways`.
     """
+    check_ways(frame[frame["variant"].isin([first, second])])
     key = [name for name in MATCH if name in frame]
     sides = [frame.loc[frame["variant"] == name, [*key, "value"]] for name in (first, second)]
     for name, side in zip((first, second), sides, strict=True):
@@ -116,9 +119,9 @@ def ratios_to(
 
 
 def log_ratios(pairs: pd.DataFrame) -> pd.Series:
-    """Return log(first / second) of the pairs in a table of `match_members`."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(pairs["value_first"] / pairs["value_second"])
+    """Return log(first / second) of the pairs in a table of `match_members`; NaN unless both are above 0."""
+    positive = (pairs[["value_first", "value_second"]] > 0).all(axis=1)
+    return np.log((pairs["value_first"] / pairs["value_second"]).where(positive))
 
 
 def compare_pairs(
@@ -169,7 +172,8 @@ def compare_pairs(
 def _effect_size(matched: pd.DataFrame, by: list[str]) -> np.ndarray:
     """Return mean / standard deviation of the gain of every row; NaN for one pair or equal gains."""
     keys = [matched[name] for name in by] or [pd.Series(0, matched.index)]
-    groups = matched["gain"].groupby(keys, observed=True)
+    finite = matched["gain"].where(np.isfinite(matched["gain"]))
+    groups = finite.groupby(keys, observed=True)
     return (groups.mean() / groups.std().replace(0.0, np.nan)).to_numpy(float)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from modtf.analysis.comparable import check_ways
 from modtf.analysis.intervals import LEVEL, intervals, t_interval
 from modtf.analysis.labels import known_variants
 from modtf.metrics import smaller_is_better
@@ -27,11 +28,13 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] | None = None) -> pd.DataF
         The columns of `UNIT`, `variant`, `vote` (0..1, they sum to 1) and `num_seeds`.
 
     Raises:
-        ValueError: if a model appears twice, for example for two checkpoints or protocols.
+        ValueError: if a model appears twice, for example for two checkpoints, or candidates cannot be
+            compared, see `check_ways`.
     """
     variants = known_variants(rows["arch"].unique()) if variants is None else list(variants)
     rows = rows[rows["variant"].isin(variants) & np.isfinite(rows["value"])]
     key = [*UNIT, "seed"]
+    check_ways(rows)
     if rows.duplicated([*key, "variant"]).any():
         raise ValueError(
             "The rows hold a model more than once for a condition. Choose one checkpoint and protocol first."

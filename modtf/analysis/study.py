@@ -11,6 +11,7 @@ from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.table import tables_of
 from modtf.analysis.trained import TrainedModels
+from modtf.checks import check_choice
 from modtf.results import find_cells, load_results
 from modtf.results.schema import CELL, SCORE
 from modtf.results.tables import Progress
@@ -93,12 +94,13 @@ class Study(TrainedModels):
                 raise ValueError(f"The results have no column {name!r}; they have {', '.join(frame)}.")
             if not pd.api.types.is_scalar(value):
                 raise ValueError(f"{name}={value!r} is not valid; expected one of the column's values.")
+            check_choice(name, value, self.results[name].unique().tolist())
             frame = frame[frame[name] == value]
         return summarise(frame, by, over, level=self.level)
 
     def table(self) -> str:
-        """Return the comparison of the variants, cell by cell, as text."""
-        return tables_of(self.results, self.level)
+        """Return the comparison of the variants, cell by cell, and their learning rates, as text."""
+        return "\n".join([tables_of(self.results, self.level), *contents.how_trained(self.cells)])
 
     def claims(self, names: Sequence[str] | None = None, least_learned: float = 0.0) -> pd.DataFrame:
         """Judge the registered claims, one row per task type and piece of evidence, see `judge_all`."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from modtf.analysis.comparable import check_ways
 from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.labels import CHECKPOINT_WORDS, RANDOM, kind_label, place_label, with_variants
 from modtf.analysis.rows import (
@@ -17,7 +18,7 @@ from modtf.analysis.rows import (
     performance_rows,
     random_at_places,
 )
-from modtf.analysis.text import listing, plural, text_table
+from modtf.analysis.text import listing, span, text_table
 from modtf.cell import Cell
 from modtf.families import FAMILIES
 from modtf.metrics import MEASURES, activation_measures
@@ -35,7 +36,8 @@ def results_table(frame: pd.DataFrame, level: float = LEVEL) -> str:
     """Return a text table: a row per variant, mean +- half the interval over tasks of each measure.
 
     Raises:
-        ValueError: if `frame` holds several task types, R, widths or checkpoints.
+        ValueError: if `frame` holds several task types, R, widths or checkpoints, or models that cannot be
+            compared, see `check_ways`.
     """
     return text_table(*table_cells(frame, level))
 
@@ -91,13 +93,16 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
         'mean ±95% interval (Student's t) over 2 tasks, each the mean of its 2 seeds; ...'
     """
     _check_one(frame)
-    tasks, seeds = frame["data_seed"].nunique(), frame["seed"].nunique()
-    models = len(frame[["data_seed", "seed"]].drop_duplicates())
-    if tasks > 1:
-        each = f", each the mean of its {plural(seeds, 'seed')}" if seeds > 1 else ""
-        words = f"mean ±{level:.0%} interval (Student's t) over {plural(tasks, 'task')}{each}"
+    models = frame[["variant", "data_seed", "seed"]].drop_duplicates().astype({"variant": str})
+    seeds = models.groupby(["variant", "data_seed"]).size()
+    tasks = seeds.groupby("variant").size()
+    if tasks.max() > 1:
+        each = f", each the mean of its {span(seeds, 'seed')}" if seeds.max() > 1 else ""
+        words = f"mean ±{level:.0%} interval (Student's t) over {span(tasks, 'task')}{each}"
     else:
-        words = f"mean over {plural(models, 'model')} of one task; other tasks may differ, so no interval"
+        words = f"mean over {span(seeds, 'model')} of one task; other tasks may differ, so no interval"
+    if len(models) < len(models[["data_seed", "seed"]].drop_duplicates()) * len(tasks):
+        words += "; variants were run on different tasks or seeds, so compare them in pairs"
     names = [_performance_measure(frame), *map(str, _measured(frame)["measure"].unique())]
     larger = [name for name in names if MEASURES[name].smaller_is_better is False]
     better = (
@@ -137,6 +142,7 @@ def tables_of(results: pd.DataFrame, level: float = LEVEL) -> str:
 
 
 def _check_one(frame: pd.DataFrame) -> None:
+    check_ways(frame)
     for name in (*ONE, "checkpoint"):
         values = list(map(str, frame[name].unique()))
         if len(values) != 1:

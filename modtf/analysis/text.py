@@ -46,6 +46,12 @@ def markdown_table(header: Sequence[str], rows: Rows, left: int = 1) -> str:
     return "\n".join(line.replace("\n", ", ") for line in lines)
 
 
+def span(numbers: pd.Series, word: str) -> str:
+    """Return the smallest and the largest of some counts: "5 tasks", "3 to 5 tasks"."""
+    least, most = numbers.min(), numbers.max()
+    return plural(most, word) if least == most else f"{least:,} to {most:,} {word}s"
+
+
 def listing(values: Sequence | pd.Series) -> str:
     """Return the distinct values, in order, as text."""
     return ", ".join(str(value) for value in pd.Series(values).drop_duplicates().sort_values())

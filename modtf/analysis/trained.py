@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis import contents
+from modtf.analysis.claims.learning import shares_learned
+from modtf.analysis.comparable import CHOICES, check_checkpoint, parts_of, select_checkpoint, select_protocols
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import (
     in_report_order,
-    kind_label,
     said_by_families,
     variant_label,
     with_kinds,
@@ -24,15 +25,12 @@ from modtf.analysis.labels import (
 )
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.tracking import judge_measures, learned_measures
-from modtf.checks import check_choice, check_names, check_number
+from modtf.checks import check_number
 from modtf.results import Activations, CellFolder, load_activations, load_history, with_categories
-from modtf.results.schema import CELL, CHECKPOINTS, COLUMNS, KIND, MEMBER, SCORE
+from modtf.results.schema import COLUMNS, KIND
 from modtf.results.tables import Progress
 
 Part = TypeVar("Part", bound="TrainedModels")
-
-POOLED = "pooled"  # the mean of last and best for each model, as in the main figures of the released code
-CHOICES = (*CHECKPOINTS, POOLED)
 
 
 class TrainedModels:
@@ -49,7 +47,9 @@ class TrainedModels:
         level: float = LEVEL,
         progress: Progress = iter,
     ):
-        needed = [name for name in COLUMNS if name != "place"]  # older tables lack it
+        needed = [
+            name for name in (*COLUMNS, "protocol", "folder") if name != "place"
+        ]  # older tables lack it
         is_table = isinstance(results, pd.DataFrame)
         if lacking := [name for name in needed if name not in results] if is_table else ["all"]:
             raise ValueError(
@@ -61,12 +61,14 @@ class TrainedModels:
         rows = select_protocols(with_categories(results), protocols)
         self._every = with_kinds(with_variants(rows))  # all checkpoints
         self.results = select_checkpoint(self._every, self.checkpoint)
+        check_checkpoint(self._every, self.checkpoint)
         self.level = level
         self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
         self._progress = progress
         # (parent study, values that select this part), so that histories are read once
         self._whole: tuple[Any, Mapping[str, Sequence[Any]]] | None = None
         if history is not None:
+            history = _keep(history, {"protocol": protocols}) if protocols else history
             self.history = with_kinds(with_variants(with_categories(history)))
 
     @cached_property
@@ -98,6 +100,11 @@ class TrainedModels:
         return judge_measures(learned_measures(self), self.level)
 
     @cached_property
+    def learned(self) -> pd.DataFrame:
+        """Return how much of its first loss or error the best variant lost, see `shares_learned`."""
+        return shares_learned(self)
+
+    @cached_property
     def diverged(self) -> pd.DataFrame:
         """The models whose performance is not finite."""
         return contents.diverged(self.results)
@@ -123,7 +130,7 @@ class TrainedModels:
     def checkpoints(self) -> list[str]:
         """Return the checkpoints in the results, "pooled" among them if it can be made."""
         names = {*self._every["checkpoint"].unique(), self.checkpoint}
-        return [name for name in CHOICES if name in names or (name == POOLED and names >= {"last", "best"})]
+        return [name for name in CHOICES if names.issuperset(parts_of(name)) or name == self.checkpoint]
 
     def at(self: Part, checkpoint: str) -> Part:
         """Return the same models at another checkpoint; raise `ValueError` if the results do not hold it."""
@@ -158,8 +165,9 @@ class TrainedModels:
 
     def _part(self: Part, wanted: Mapping[str, Sequence[Any]]) -> Part:
         part = copy(self)
-        for cached in ("history", "performance", "missing", "judged_measures", "diverged", "variants"):
-            part.__dict__.pop(cached, None)
+        for name, value in vars(TrainedModels).items():
+            if isinstance(value, cached_property):
+                part.__dict__.pop(name, None)
         named = [(cell, {**cell.cell, "variant": _name(cell)}) for cell in self.cells]
         part.cells = [cell for cell, values in named if all(values[name] in wanted[name] for name in wanted)]
         part.results, part._whole = _keep(self.results, wanted) if wanted else self.results, (self, wanted)
@@ -193,56 +201,3 @@ def _name(cell: CellFolder) -> str:
 def _keep(frame: pd.DataFrame, wanted: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     keep = [frame[name].isin(list(values)) for name, values in wanted.items()]
     return frame[np.logical_and.reduce(keep)]
-
-
-def select_protocols(frame: pd.DataFrame, protocols: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the rows of the given protocols; by default all rows.
-
-    Raises `ValueError` if no cell followed one, or a task type was trained in several ways and its models
-    cannot be compared: in more than the learning rate, or one variant of one R and width at several rates.
-    """
-    for protocol in check_names("protocols", protocols):
-        check_choice("protocol", protocol, sorted(frame["protocol"].unique()) or ["(none)"])
-    if protocols:
-        frame = frame[frame["protocol"].isin(protocols)]
-    ways = frame.drop_duplicates([*CELL, "protocol", "folder"])
-    for kind, rows in ways.groupby(list(KIND), observed=True):
-        by_protocol = rows.groupby("protocol", observed=True)["folder"].agg(["size", "first"])
-        apart_from_the_rate = {str(protocol).partition("@")[0] for protocol in by_protocol.index}
-        rates = rows.groupby(list(CELL), observed=True)["protocol"].nunique()
-        if len(apart_from_the_rate) > 1 or rates.max() > 1:
-            listed = "; ".join(
-                f"{p}: {r['size']} cell(s), such as {r['first']}" for p, r in by_protocol.iterrows()
-            )
-            raise ValueError(
-                f"The {kind_label(*map(str, kind))} cells were trained or evaluated in {len(by_protocol)} "
-                f"different ways, which cannot be compared ({listed}). Choose one by --protocol "
-                "(protocols=[...]), or give another folder."
-            )
-    return frame
-
-
-def select_checkpoint(frame: pd.DataFrame, checkpoint: str) -> pd.DataFrame:
-    """Return the rows of one checkpoint; "pooled" is the mean of last and best.
-
-    Raises `ValueError` if the rows lack it."""
-    check_choice("checkpoint", checkpoint, CHOICES)
-    names = [str(name) for name in frame["checkpoint"].unique()]
-    wanted = ("last", "best") if checkpoint == POOLED else (checkpoint,)
-    lacking = [name for name in wanted if name not in names]
-    if len(frame) and lacking:
-        raise ValueError(
-            f"The results do not have the checkpoint {lacking[0]!r}, only {', '.join(names)}. Choose "
-            f"--checkpoint={names[0]}."
-        )
-    rows = frame[frame["checkpoint"].isin(wanted)]
-    return _pooled(rows) if checkpoint == POOLED else rows
-
-
-def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
-    key = [*MEMBER, *(name for name in SCORE if name != "checkpoint"), "protocol"]
-    # the sum of a model that diverged is not finite, so that it stays diverged; a mean would skip it
-    means = rows.groupby(key, observed=True)["value"].agg(lambda v: v.sum(skipna=False) / len(v))
-    once = rows.drop_duplicates(key).drop(columns="value")
-    pooled = once.merge(means.reset_index(), on=key)[list(rows)]
-    return pooled.assign(checkpoint=pd.Categorical([POOLED] * len(pooled)))

@@ -20,6 +20,7 @@ from modtf.results.schema import (
     COLUMNS,
     HISTORY,
     HISTORY_COLUMNS,
+    OPTIONAL,
     RESULTS,
     VARIANTS,
     with_place,
@@ -198,6 +199,9 @@ def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
     """
     frame = with_place(frame)
     texts = [name for name in frame if frame[name].dtype != "category" and name in (*TEXTS, *JOINED)]
+    frame = frame.assign(
+        **{name: frame[name].astype(object).fillna("") for name in texts if name in OPTIONAL}
+    )
     return frame.assign(**{name: _in_order(name, pd.Categorical(frame[name])) for name in texts})
 
 

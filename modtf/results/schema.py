@@ -38,6 +38,7 @@ KIND = ("arch", "setting", "task_options")  # the task type; results of differen
 CELL = (*KIND, "num_rules", "width", "variant", "model_options")
 MEMBER = (*CELL, "data_seed", "seed")
 SCORE = ("checkpoint", "measure", "condition", "place")
+OPTIONAL = ("task_options", "model_options", "place")  # text that may be "", which pandas reads as NaN
 
 # Options are text, such as "search=v2" or "modules=16,temperature=2", or "". The place is "" for a model with
 # a single routed layer, and for performance; files of older versions lack this column.
@@ -85,7 +86,7 @@ def conform(
 
 def _with_dtypes(frame: pd.DataFrame, columns: Mapping[str, str], source: str) -> pd.DataFrame:
     """Return the columns with their dtypes; missing options are ""."""
-    empty = [name for name in ("task_options", "model_options", "place") if name in columns]
+    empty = [name for name in OPTIONAL if name in columns]
     frame = frame.assign(**{name: frame[name].astype(object).fillna("") for name in empty})
     try:
         return frame.astype(dict(columns))

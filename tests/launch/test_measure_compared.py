@@ -98,7 +98,7 @@ def test_without_labels_load_is_compared(files, tmp_path):
         (
             "experts",
             lambda values: values[:1],
-            "late.npz has 1 layers and .*early.npz has 2; expected the same",
+            "late.npz has 1 layers, but .*early.npz has 2; expected the same",
         ),
     ],
 )

@@ -78,7 +78,7 @@ class Evidence:
         if not self.is_enough:
             return math.nan
         if self.error == 0.0:
-            return 1.0 if self.distance > 0 else 0.0
+            return float((1 + np.sign(self.distance)) / 2)  # at the border nothing speaks for either side
         return float(stats.t.cdf(self.distance / self.error, self.num_tasks - 1))
 
     @property

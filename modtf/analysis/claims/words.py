@@ -5,10 +5,10 @@ import math
 import pandas as pd
 
 from modtf.analysis.claims.judge import BESIDE, INITIALS, ORDER, VERDICTS
+from modtf.analysis.comparable import CHOICES
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.pairs import as_ratio
 from modtf.analysis.text import plural, with_interval
-from modtf.analysis.trained import CHOICES
 
 LEGEND = (
     "s supported, c contradicted, u undecided, - not enough runs; q: the false-discovery rate after "

@@ -11,7 +11,7 @@ from modtf.analysis.figures.layout import panels
 from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import RANDOM, categorise, family_label, with_kinds
 from modtf.analysis.rows import OUT, activation_rows, headline_label, performance_rows, random_baseline
-from modtf.analysis.text import listing, plural
+from modtf.analysis.text import listing, plural, span
 from modtf.analysis.trained import TrainedModels
 from modtf.families import FAMILIES
 from modtf.metrics import MEASURES, activation_measures
@@ -106,10 +106,19 @@ def average(
     sizes_left = (has_whole & ~whole).any()
     missing += ["sizes that some variants lack are left out"] if sizes_left else []
     left = listing(rows.loc[~has_whole & ~everywhere & ~_is_random(rows), "variant"])
+    missing += ["variants have different tasks or seeds"] if _have_other_members(kept, point, size) else []
     missing += [f"left out, because they were not run with all sizes: {left}"] if left else []
     words = [counts(study, models), *sizes(kept, point), *notes]
     words += [] if "step" in by else [f"checkpoint {study.checkpoint}"]
     return summary, note(words, missing)
+
+
+def _have_other_members(rows: pd.DataFrame, point: Sequence[str], size: Sequence[str]) -> bool:
+    """Return whether variants of one point and size were run on different tasks or seeds."""
+    rows = rows[~_is_random(rows)]
+    rows = rows.assign(member=rows.groupby(["data_seed", "seed"]).ngroup())
+    by = [*point, *size]
+    return bool((_number(rows, by, "member") != _number(rows, [*by, "variant"], "member")).any())
 
 
 def _is_random(rows: pd.DataFrame) -> pd.Series:
@@ -186,11 +195,7 @@ def note(words: Iterable[str], missing: Sequence[str] = ()) -> str:
 
 def counts(study: TrainedModels, summary: pd.DataFrame, word: str = "model") -> str:
     """Return how many models and tasks are behind each mean, and what its interval is."""
-    spans = [
-        plural(most, name) if least == most else f"between {least} and {most} {name}s"
-        for name, column in ((word, "num_models"), ("task", "num_tasks"))
-        for least, most in [(summary[column].min(), summary[column].max())]
-    ]
+    spans = [span(summary["num_models"], word), span(summary["num_tasks"], "task")]
     over = f"{study.level:.0%} Student's t intervals over tasks"
     return (
         f"each mean over {' of '.join(spans)}; {over if summary['num_tasks'].max() > 1 else 'no intervals'}"

@@ -87,14 +87,19 @@ def _extremes(study: TrainedModels) -> tuple[str, str]:
 def _ratio_words(study: TrainedModels, first: str, second: str, where: str) -> str:
     rows = study.performance[study.performance["distribution"] == where]
     ratios = mean_ratios(with_kinds(match_members(rows, first, second)), ["kind"], study.level)
-    ratios = ratios[np.isfinite(ratios["mean"])]
     if ratios.empty:
         return ""
+    left = int(ratios["num_missing"].sum())
+    zero = f"; left out: {plural(left, 'pair')} with a loss or error of 0, or with a model that diverged"
+    lost = zero if left else ""
+    ratios = ratios[np.isfinite(ratios["mean"])]
+    if ratios.empty:
+        return f"`{first}` and `{second}` have no ratio {where}{lost}."
     judged = " or ".join(rows["measure"].drop_duplicates().astype(str).sort_values()).replace("_", " ")
     text = f"`{first}` reaches {_spread(ratios, study.level, '{} times')} the {judged} of `{second}` {where}"
     lower = int((ratios["mean"] < 1).sum())
     more = f"; it is lower in {lower} of {plural(len(ratios), 'task type')}" if len(ratios) > 1 else ""
-    return _closed(text, ratios, study.level, more)
+    return _closed(text, ratios, study.level, more + lost)
 
 
 def _alignment_words(study: TrainedModels, variant: str) -> str:
@@ -108,6 +113,7 @@ def _alignment_words(study: TrainedModels, variant: str) -> str:
     rows = rows.merge(chance.rename(columns={"value": "chance"}), on=["num_rules", "num_modules"])
     means = intervals(rows, ["kind"], level=study.level)
     means["chance"] = intervals(rows, ["kind"], "chance", study.level)["mean"]
+    left = int(means["num_missing"].sum())
     means = means[np.isfinite(means["mean"])]
     if means.empty:
         return ""
@@ -120,7 +126,8 @@ def _alignment_words(study: TrainedModels, variant: str) -> str:
     low, high = means["chance"].min(), means["chance"].max()
     random = f"{low:.3g}" if high - low < 0.005 else f"between {low:.3g} and {high:.3g}"
     text = f"`{variant}` {degree}: alignment {_spread(means, study.level, '{}')}"
-    return _closed(text, means, study.level, f"; random routing has {random}")
+    lost = f"; left out: {plural(left, 'model')} that diverged" if left else ""
+    return _closed(text, means, study.level, f"; random routing has {random}{lost}")
 
 
 def _degree(share: float) -> str:
@@ -139,8 +146,6 @@ def _spread(means: pd.DataFrame, level: float, form: str) -> str:
 
 
 def _closed(text: str, means: pd.DataFrame, level: float, more: str) -> str:
-    """Return a sentence with the interval of the only task type, and what is left out."""
-    left = int(means["num_missing"].sum())
-    lost = f"; {plural(left, 'model')} without a finite value are left out" if left else ""
+    """Return a sentence with the interval of the only task type, and more words."""
     interval = f" {interval_words(means.iloc[0], level)}" if len(means) == 1 else ""
-    return f"{text}{interval}{more}{lost}."
+    return f"{text}{interval}{more}."

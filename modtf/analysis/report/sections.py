@@ -8,14 +8,14 @@ import pandas as pd
 from modtf.analysis.claims.learning import learning_words
 from modtf.analysis.claims.registry import CLAIMS
 from modtf.analysis.claims.words import LEGEND, decisive, evidence_words, in_words
-from modtf.analysis.contents import contents, how_measured
+from modtf.analysis.contents import contents, how_measured, how_trained
 from modtf.analysis.intervals import MIN_TASKS
 from modtf.analysis.labels import kind_label
 from modtf.analysis.report.findings import findings, how_found
 from modtf.analysis.report.page import Claims, Fold, Section, Table, Text, anchor
 from modtf.analysis.report.questions import figure_title
 from modtf.analysis.table import table_cells, table_note
-from modtf.analysis.text import plural
+from modtf.analysis.text import listing, plural
 from modtf.analysis.trained import TrainedModels
 
 PAIRED = ["first", "second", "kind", "num_rules", "width", "distribution", "advantage", "advantage_low"]
@@ -30,7 +30,12 @@ def findings_section(study: TrainedModels, figures: Sequence[Section]) -> Sectio
     tables = [parts for kind in study.kinds for parts in _variants_table(study, kind)]
     folded = [Fold("The tables of the other task types", tables[3:])] if len(study.kinds) > 1 else []
     return Section(
-        "What was found", [how_found(study)], warnings, [*tables[:3], *folded], findings(study), figures
+        "What was found",
+        [how_found(study), *(f"{line}." for line in how_trained(study.cells))],
+        warnings,
+        [*tables[:3], *folded],
+        findings(study),
+        figures,
     )
 
 
@@ -61,10 +66,11 @@ def contents_section(study: TrainedModels) -> Section:
 
 def protocols_section(study: TrainedModels) -> Section:
     """Return the section on how the cells of every protocol were trained and evaluated."""
-    rows = {}
+    rows, versions = {}, dict[str, set[str]]()
     for cell in study.cells:
-        if cell.is_finished and cell.protocol not in rows:
-            words = [f"version {cell.config['version']}"] if cell.config.get("version") else []
+        if cell.is_finished:
+            versions.setdefault(cell.protocol, set()).add(str(cell.config.get("version", "unknown")))
+            words = [f"version {listing(sorted(versions[cell.protocol]))}"]
             for part, settings in cell.definition.protocol.to_dict().items():
                 shown = ", ".join(f"{k} {v}" for k, v in settings.items() if v is not None)
                 words.append(f"{part}: {shown}")

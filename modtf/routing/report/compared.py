@@ -44,6 +44,16 @@ SHARES = (
 
 def check_same_tokens(routing: Routing, first: Routing, path: str, first_path: str) -> None:
     """Raises `ValueError` unless both routed the same tokens of the same documents, in the same layers."""
+    sizes = {
+        "tokens": (routing.num_tokens, first.num_tokens),
+        "layers": (routing.activations.shape[0], first.activations.shape[0]),
+    }
+    for what, (number, other) in sizes.items():
+        if number != other:
+            raise ValueError(
+                f"{path} has {number} {what}, but {first_path} has {other}; expected the same {what} in the "
+                "same order."
+            )
     pairs = {
         "labels": (routing.labels, first.labels),
         "documents": (routing.documents, first.documents),
@@ -56,11 +66,6 @@ def check_same_tokens(routing: Routing, first: Routing, path: str, first_path: s
                 f"{path} and {first_path} have different {what}; expected the same tokens in the same "
                 "order. Run both models on the same texts."
             )
-    sizes = routing.activations.shape[0], first.activations.shape[0]
-    if sizes[0] != sizes[1]:
-        raise ValueError(
-            f"{path} has {sizes[0]} layers and {first_path} has {sizes[1]}; expected the same number."
-        )
 
 
 def write_comparison(

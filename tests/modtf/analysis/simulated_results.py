@@ -73,11 +73,12 @@ def simulate(
     world: World | None = None,
     num_evaluations: int = 8,
     checkpoints: Sequence[str] = CHECKPOINTS,
+    version: str = "0.1.0",
     **grid: Any,
 ) -> Path:
     """Write one folder for every cell of `cells_of(**grid)`; return `out`."""
     for cell in cells_of(**grid):
-        write_cell(out, cell, world, num_evaluations, checkpoints=checkpoints)
+        write_cell(out, cell, world, num_evaluations, version=version, checkpoints=checkpoints)
     return out
 
 

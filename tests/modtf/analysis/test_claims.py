@@ -20,8 +20,8 @@ from modtf.analysis.claims import (
 )
 from modtf.analysis.claims.evidence import rank_agreement
 from modtf.analysis.claims.numbers import lost
+from modtf.analysis.comparable import CHOICES
 from modtf.analysis.figures import FIGURES
-from modtf.analysis.trained import CHOICES
 from modtf.metrics import MEASURES, rule_distributions
 from modtf.results import VARIANTS
 

@@ -41,7 +41,7 @@ def test_interval_and_p_are_those_of_the_t_test():
         ([0.30, 0.31, 0.32], {"within": 0.2}, False, True),
         ([-0.30, -0.31, -0.32], {"within": 0.2}, False, True),
         ([0.1, 0.2, 0.3], {"within": 0.2}, False, False),
-        ([0.0, 0.0, 0.0], {}, False, True),  # never above
+        ([0.0, 0.0, 0.0], {}, False, False),  # at the border
         ([1.0, 1.0], {}, False, False),  # two tasks decide nothing
         ([], {}, False, False),
     ],
@@ -129,3 +129,9 @@ def test_a_claim_needs_all_and_one_refutes_it():
     assert combine([SUPPORTED, UNDECIDED]) == UNDECIDED
     assert combine([UNDECIDED, NOT_ENOUGH]) == NOT_ENOUGH
     assert combine([SUPPORTED, NOT_ENOUGH, CONTRADICTED]) == CONTRADICTED
+
+
+def test_tasks_that_all_lie_at_the_border_decide_nothing():
+    at, above, below = (sample([x, x, x], above=0.5) for x in (0.5, 0.75, 0.25))
+    assert [piece.p_against for piece in (at, above, below)] == [0.5, 1.0, 0.0]
+    assert sample([0.5, -0.5, 0.0], within=0.0).p_against == 0.5

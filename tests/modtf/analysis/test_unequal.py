@@ -1,0 +1,169 @@
+"""Results that cannot be compared, or that not all variants have: rejected, or said."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from simulated_results import TRAINING, results_of, simulate
+from write_search import search
+
+from modtf.analysis import Study, against, compare_pairs, performance_rows, results_table, table_note, votes
+from modtf.analysis.claims import learning_words, shares_learned
+from modtf.analysis.contents import how_trained
+from modtf.analysis.figures.averages import average, performance
+from modtf.analysis.pairs import log_ratios, match_members
+from modtf.analysis.report.findings import findings
+from modtf.analysis.report.sections import protocols_section
+from modtf.results import find_cells
+
+PAIR = ["monolithic", "modular"]
+POINT = ["where", "measure", "variant"]
+
+
+def results(tasks=range(4), **changes):
+    sizes = {"rules": [4], "seeds": [0], "checkpoints": ["tail"], "variants": PAIR, "data_seeds": tasks}
+    return results_of(**{**sizes, **changes})
+
+
+def with_value(frame, variant, measure, value, tasks=range(4)):
+    chosen = frame["variant"].eq(variant) & frame["measure"].eq(measure) & frame["data_seed"].isin(tasks)
+    return frame.assign(value=frame["value"].mask(chosen, value))
+
+
+COMPARISONS = {
+    "pairs": lambda frame: compare_pairs(performance_rows(frame)),
+    "against": lambda frame: against(frame, "monolithic"),
+    "votes": lambda frame: votes(performance_rows(frame), PAIR),
+    "table": results_table,
+}
+
+
+@pytest.mark.parametrize("compare", COMPARISONS.values(), ids=COMPARISONS)
+def test_models_that_were_trained_in_other_ways_are_not_compared(compare):
+    """Variants may differ in the rate, the part after "@"; tasks of one variant may not."""
+    frame, is_modular = results(), lambda frame: frame["variant"].eq("modular")
+    protocol = np.where(is_modular(frame), "p@0.001", "p@0.003")
+    compare(frame.assign(protocol=protocol))
+    with pytest.raises(ValueError, match=r"2 different ways, .*\(p@0\.001: .*; q@0\.003: "):
+        compare(frame.assign(protocol=np.where(is_modular(frame), "p@0.001", "q@0.003")))
+    late = is_modular(frame) & frame["data_seed"].gt(1)
+    with pytest.raises(ValueError, match="3 different ways"):
+        compare(frame.assign(protocol=np.where(late, "p@0.01", protocol)))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "seeds", "words"),
+    [
+        (range(4, 8), [0], "over 4 tasks; variants were run on different tasks or seeds"),
+        (range(3), [0, 1], "over 3 to 4 tasks, each the mean of its 1 to 2 seeds; variants were run on diff"),
+    ],
+)
+def test_variants_of_different_tasks_or_seeds_are_said(tasks, seeds, words):
+    parts = [results(variants=PAIR[:1]), results(tasks, seeds=seeds, variants=PAIR[1:])]
+    study = Study(pd.concat(parts))
+    assert words in table_note(study.results)
+    assert "variants have different tasks" in average(study, performance(study.results), POINT)[1]
+    assert f"up to {len(set(range(4)) | set(tasks))} tasks x" in repr(study)
+    same = Study(results())
+    assert "different" not in table_note(same.results)
+    assert "Incomplete" not in average(same, performance(same.results), POINT)[1]
+    assert "up to" not in repr(same)
+
+
+def test_a_checkpoint_that_some_models_lack_is_rejected():
+    frame = results(checkpoints=["tail", "last"])
+    lacking = frame[frame["variant"].ne("modular") | frame["checkpoint"].ne("tail")]
+    with pytest.raises(ValueError, match=r"Only some models have the checkpoint 'tail', .*=last"):
+        Study(lacking)
+    assert Study(lacking, checkpoint="last").variants == PAIR
+
+
+def test_a_table_that_pandas_read_keeps_the_names_of_its_variants(tmp_path):
+    """By default pandas reads an empty text, such as no options, as NaN."""
+    frame = results(variants=["monolithic", "modular", ("modular", {"modules": 3})])
+    frame.to_csv(tmp_path / "results.csv", index=False)
+    study = Study(pd.read_csv(tmp_path / "results.csv"))
+    assert study.variants == ["monolithic", "modular", "modular (modules=3)"]
+    pd.testing.assert_series_equal(study.summary()["mean"], Study(frame).summary()["mean"])
+    with pytest.raises(ValueError, match=r"does not have the columns protocol;"):
+        Study(frame.drop(columns="protocol"))
+    with pytest.raises(ValueError, match=r"measure='aligment' is not known; .* Did you mean 'alignment'"):
+        study.summary(measure="aligment")
+
+
+def test_ratios_leave_out_losses_that_are_not_positive_and_say_so():
+    values = pd.DataFrame({"value_first": [1.0, 0.0, -1.0, np.inf], "value_second": [2.0, 1.0, -2.0, 1.0]})
+    np.testing.assert_allclose(log_ratios(values), [np.log(0.5), np.nan, np.nan, np.inf])
+    some = Study(with_value(results(), "modular", "loss", 0.0, tasks=[0]))
+    assert "3 tasks); left out: 1 pair with a loss or error of 0" in findings(some)[0]
+    every = Study(with_value(results(), "modular", "loss", 0.0))
+    assert "`modular` and `monolithic` have no ratio in distribution; left out: 4 pairs" in findings(every)[0]
+
+
+@pytest.mark.parametrize("lost", [np.nan, np.inf])
+def test_the_size_of_an_effect_is_that_of_the_models_that_did_not_diverge(lost):
+    study = Study(with_value(results(), "modular", "loss", lost, tasks=[0]))
+    (row,) = compare_pairs(study.performance.query("condition == 'iid'")).itertuples()
+    gains = match_members(study.performance.query("condition == 'iid' and data_seed > 0"), *PAIR[::-1])[
+        "gain"
+    ]
+    assert row.effect_size == pytest.approx(gains.mean() / gains.std(ddof=1))
+    assert (row.num_models, row.num_missing) == (3, 1)
+
+
+def test_models_that_diverged_have_not_learned():
+    """The last loss of the first two tasks is not a number, although the one before it was small."""
+    start = results().query("measure == 'loss' and condition == 'iid' and variant == 'modular'")
+    end = start.assign(step=20, value=np.where(start["data_seed"].lt(2), np.nan, 0.7))
+    history = pd.concat([start.assign(step=0, value=1.0), start.assign(step=10, value=0.1), end])
+    study = Study(results(variants=["modular"]), history)
+    assert shares_learned(study)["share"].tolist() == [pytest.approx(0.3)]
+    none = Study(study.results.drop(columns="router"), history[history["data_seed"].lt(2)])
+    assert shares_learned(none)["share"].isna().all()
+    [line] = learning_words(none, 0.25)
+    assert line.endswith("R = 4: all models diverged. Its models are left out of the verdicts.")
+    without = Study(study.results.drop(columns="router"), history.iloc[:0])
+    with pytest.raises(ValueError, match=r"MLP regression with R = 4 has no evaluations during training"):
+        without.claims(["gt_modular_wins"], least_learned=0.25)
+
+
+def test_a_history_keeps_only_the_protocols_of_the_study():
+    frame = results()
+    history = pd.concat([frame.assign(step=10, protocol=name) for name in "pq"])
+    assert set(Study(frame, history, protocols=["p"]).history["protocol"]) == {"p"}
+
+
+def test_rates_schedules_and_versions_are_said(tmp_path):
+    sizes = {
+        "settings": ["regression"],
+        "rules": [2, 8],
+        "data_seeds": [0],
+        "seeds": [0],
+        "num_evaluations": 1,
+    }
+    rates = {("monolithic", 2): 1e-3, ("monolithic", 8): 3e-3, ("modular", 2): 3e-3, ("modular", 8): 3e-3}
+    for version, ((name, rules), rate) in enumerate(rates.items()):
+        training = replace(TRAINING, learning_rate=rate, schedule="cosine")
+        grid = {**sizes, "rules": [rules], "variants": [name], "training": training}
+        simulate(tmp_path, version=f"0.{version}", **grid)
+    study = Study.read(tmp_path)
+    line = "MLP regression: 4,000 steps, cosine schedule, learning rates "
+    line += "0.001 (monolithic at R = 2), 0.003 (modular, monolithic at R = 8)"
+    assert how_trained(study.cells) == [line]
+    assert study.table().endswith(line)
+    (table,) = protocols_section(study).content
+    assert set(table.frame["how"].str.extract("(version .*?);")[0]) == {
+        "version 0.0",
+        "version 0.1, 0.2, 0.3",
+    }
+
+
+def test_a_search_with_a_missing_trial_is_rejected(tmp_path):
+    simulate(tmp_path, settings=["regression"], rules=[2], variants=PAIR, data_seeds=[0], num_evaluations=1)
+    found = search(tmp_path)
+    assert found["folder"].nunique() == 2
+    assert found.duplicated(["folder", "step", "data_seed", "seed", "measure"]).sum() == 0
+    (find_cells(tmp_path)[0].path / "manifest.json").unlink()
+    with pytest.warns(UserWarning, match="damaged"), pytest.raises(ValueError, match="1 of 2 trials"):
+        search(tmp_path)
