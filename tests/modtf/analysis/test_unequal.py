@@ -88,8 +88,8 @@ def test_a_table_that_pandas_read_keeps_the_names_of_its_variants(tmp_path):
     pd.testing.assert_series_equal(study.summary()["mean"], Study(frame).summary()["mean"])
     with pytest.raises(ValueError, match=r"does not have the columns protocol;"):
         Study(frame.drop(columns="protocol"))
-    with pytest.raises(ValueError, match=r"measure='aligment' is not known; .* Did you mean 'alignment'"):
-        study.summary(measure="aligment")
+    with pytest.raises(ValueError, match=r"measure='alignments' is not known; .* Did you mean 'alignment'"):
+        study.summary(measure="alignments")
 
 
 def test_ratios_leave_out_losses_that_are_not_positive_and_say_so():
