@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis import contents
-from modtf.analysis.claims.learning import shares_learned
 from modtf.analysis.comparable import CHOICES, check_checkpoint, parts_of, select_checkpoint, select_protocols
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import (
@@ -23,6 +22,7 @@ from modtf.analysis.labels import (
     with_kinds,
     with_variants,
 )
+from modtf.analysis.learned import shares_learned
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.tracking import judge_measures, learned_measures
 from modtf.checks import check_number

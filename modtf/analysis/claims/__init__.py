@@ -16,7 +16,6 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.claims.judge import VERDICTS as VERDICTS
     from modtf.analysis.claims.judge import judge_all as judge_all
     from modtf.analysis.claims.learning import learning_words as learning_words
-    from modtf.analysis.claims.learning import shares_learned as shares_learned
     from modtf.analysis.claims.numbers import advantage as advantage
     from modtf.analysis.claims.numbers import against_random as against_random
     from modtf.analysis.claims.numbers import gains as gains
@@ -33,3 +32,4 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.claims.words import letters as letters
     from modtf.analysis.claims.words import number_words as number_words
     from modtf.analysis.claims.words import print_claims as print_claims
+    from modtf.analysis.learned import shares_learned as shares_learned
