@@ -1,5 +1,6 @@
 """Load: how evenly a layer's experts are used, overall and within each document."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,12 +10,14 @@ from modtf.analysis.text import plural
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.chance import balanced_loads, groups_left_out, rows_of
 from modtf.routing.analyses.choices import Choices
+from modtf.routing.analyses.coactivation import same_loads
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import spread_of
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.checks import Ints
 
 DOCUMENT, OVERALL = "document_max_violation", "max_violation"
+DEALT = 2**16  # choices of a file of counts that are dealt to documents one by one
 MOST_CELLS = 2**22  # documents times experts that are counted at a time
 
 
@@ -68,9 +71,12 @@ class Load(Analysis):
                 {"utilisation": 1.0, "load": 1.0, "dead_experts": data.num_experts},
             )  # fmt: skip
             rows += document_rows(data, place, generator, options)
-        table = pd.DataFrame(rows)
+        table, notes = pd.DataFrame(rows), data.notes
+        if (number := most_documents(data)) < data.num_documents:
+            first = f"the first {number} of {data.num_documents} documents"
+            notes = (*notes, f"The maximum violation within documents is that of {first}.")
         picture = draw_measures("load", self.title, table[table["item"] == ""], self.panels, data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+        return Analysed(table, tuple(sentences(table, data)), (picture,), notes)
 
 
 def measures_of(counts: Array) -> dict[Any, float]:
@@ -90,36 +96,73 @@ def document_rows(
     data: Choices, place: int, generator: np.random.Generator, options: Options
 ) -> list[dict[str, object]]:
     """Return the row of the mean maximum violation of documents, which needs at least two documents."""
-    number = min(data.num_documents, max(MOST_CELLS // data.num_experts, 2))
+    number = most_documents(data)
     if number < 2:
         return []
     rows = data.documents < number
     documents = np.where(rows, data.documents, number)
     counts = data.counts(place, documents, number + 1)[:number]
     sizes = counts.sum(axis=1)
-    violation = violations(counts)
-    took = np.flatnonzero(sizes > 0)
-    value = {DOCUMENT: float(violation[took].mean())}
-    without = [
-        {DOCUMENT: (violation[took].sum() - v) / max(len(took) - 1, 1)} for v in violation[took].tolist()
-    ]
-    chance = []
-    for _ in range(options.permutations):
-        if data.sums is None:
-            dealt = documents.copy()
-            dealt[rows] = generator.permutation(dealt[rows])
-            drawn: Array | Ints = data.counts(place, dealt, number + 1)[:number]
-        else:
-            drawn = generator.multinomial(sizes.astype(np.int64), counts.sum(axis=0) / sizes.sum())
-        chance.append({DOCUMENT: float(violations(drawn)[took].mean())})
+    violation, draws = violations(counts), options.permutations
+    value = {DOCUMENT: float(violation.mean())}
+    without = [{DOCUMENT: (violation.sum() - v) / max(len(violation) - 1, 1)} for v in violation.tolist()]
+    if data.sums is None:
+        dealt = (np.append(generator.permutation(documents[rows]), documents[~rows]) for _ in range(draws))
+        drawn: Iterable[Array | Ints] = (data.counts(place, one, number + 1)[:number] for one in dealt)
+    else:
+        whole = (some.astype(np.int64) for some in (sizes, counts.sum(axis=0)))
+        drawn = dealt_choices(*whole, data.top_k or 1, draws, generator)
+    chance = [{DOCUMENT: float(violations(one).mean())} for one in drawn]
     return rows_of(
         data.layers[place], value, without, np.ones(len(without)).tolist(), chance, options.confidence
     )
 
 
+def most_documents(data: Choices) -> int:
+    """Return how many documents, the first ones, are counted for the violation within documents."""
+    return min(data.num_documents, max(MOST_CELLS // data.num_experts, 2))
+
+
+def dealt_choices(
+    sizes: Ints, loads: Ints, top_k: int, draws: int, generator: np.random.Generator
+) -> Iterator[Array | Ints]:
+    """Yield counts `[D, E]` if tokens of k different experts are dealt to documents at random.
+
+    Up to `DEALT` choices are dealt exactly. The counts of more are normal: the deviations of a multinomial
+    distribution, with a sum of 0 over documents, scaled to the variance of choices without replacement.
+
+    Args:
+        sizes: the number of choices in each document `[D]`.
+        loads: the number of choices of each expert `[E]`.
+        top_k: k.
+        draws: how often they are dealt.
+        generator: random numbers.
+    """
+    total, number = int(sizes.sum()), len(loads)
+    if total > DEALT:
+        load = loads / total
+        mean = sizes[:, np.newaxis] * load
+        scale = np.maximum(1.0 - top_k * load, 0.0) / np.maximum(1.0 - load, 1e-9)
+        for _ in range(draws):
+            apart = generator.multinomial(sizes, load) - mean
+            apart -= (sizes / total)[:, np.newaxis] * apart.sum(axis=0)
+            counts = np.maximum(mean + np.sqrt(scale) * apart, 0.0)
+            yield counts * (sizes / np.maximum(counts.sum(axis=1), 1e-9))[:, np.newaxis]
+        return
+    document = np.repeat(np.arange(len(sizes)), -(-sizes // top_k))
+    experts = np.full(top_k * len(document), -1)  # choices of one expert are those of different tokens
+    experts[:total] = np.repeat(np.arange(number), loads)
+    one, tokens = np.zeros(len(document), np.int64), experts.reshape(top_k, -1).T
+    for some in same_loads(tokens, one, draws, generator):
+        cell = np.where(some < 0, -1, generator.permutation(document)[:, np.newaxis] * number + some)
+        yield np.bincount(cell[cell >= 0], minlength=len(sizes) * number).reshape(len(sizes), number)
+
+
 def violations(counts: Array | Ints) -> Array:
-    """Return the maximum violation of each row of counts `[D, E]`."""
-    return np.asarray(counts.max(axis=1) * counts.shape[1] / np.maximum(counts.sum(axis=1), 1.0) - 1.0)
+    """Return the maximum violation of each row of counts `[D, E]` that is not 0."""
+    sizes = counts.sum(axis=1)
+    used = sizes > 0
+    return np.asarray(counts[used].max(axis=1) * counts.shape[1] / sizes[used] - 1.0)
 
 
 def sentences(table: pd.DataFrame, data: Choices) -> list[str]:

@@ -1,5 +1,6 @@
 """Expert similarity: how alike the weights of a layer's experts are."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from modtf.routing.names import Names
 
 MEASURES = COSINE, CKA = ("cosine", "linear_cka")
 ROWS = 512
-RANDOM = 12  # random matrices, whose 66 pairs give the mean and spread by chance
+RANDOM = 24  # random matrices, whose 276 pairs give the mean and spread by chance
 PAIRS = 3  # most similar pairs of a layer that are listed
 
 
@@ -55,14 +56,13 @@ def expert_similarity(model: Any, *, rows: int = ROWS, seed: int = 0, progress: 
     check_integer("seed", seed, 0)
     layers = down_projections(model)
     table: list[dict[str, Any]] = []
-    shapes: dict[tuple[int, ...], dict[str, tuple[float, float]]] = {}
+    shapes: dict[tuple[int, ...], dict[str, Spread]] = {}
     for number, layer in enumerate(progress(layers)):
         pairs, shape = similarities(list(matrices(layer, rows, seed)))
         if shape not in shapes:
             generator = np.random.default_rng(seed)
             drawn = [generator.standard_normal(shape, np.float32) for _ in range(RANDOM)]
-            by_chance = {name: values[above(RANDOM)] for name, values in similarities(drawn)[0].items()}
-            shapes[shape] = {name: (values.mean(), values.std(ddof=1)) for name, values in by_chance.items()}
+            shapes[shape] = {name: Spread.of(values) for name, values in similarities(drawn)[0].items()}
         table += similarity_rows(number, pairs, shapes[shape], np.random.default_rng(seed))
     frame, names = pd.DataFrame(table), Names(layers=[layer.name for layer in layers])
     picture = draw_measures(
@@ -92,18 +92,52 @@ def above(number: int) -> Any:
     return np.triu_indices(number, 1)
 
 
+@dataclass(frozen=True)
+class Spread:
+    """The mean and spread of the similarities of random matrices.
+
+    The pairs of one matrix vary together: the similarity of i and j is the mean plus a_i + a_j + e_ij.
+
+    Attributes:
+        mean: over all pairs.
+        of_mean: the standard error of the mean.
+        of_matrix, of_pair: the standard deviations of a and e.
+    """
+
+    mean: float
+    of_mean: float
+    of_matrix: float
+    of_pair: float
+
+    @classmethod
+    def of(cls, matrix: Array) -> "Spread":
+        """Estimate the spread from the similarities of all pairs `[N, N]` of at least four matrices."""
+        number, (i, j) = len(matrix), above(len(matrix))
+        values = matrix[i, j]
+        mean = values.mean()
+        effect = ((matrix.sum(axis=1) - np.diag(matrix)) / (number - 1) - mean) * (number - 1) / (number - 2)
+        pair = ((values - mean - effect[i] - effect[j]) ** 2).sum() / (len(values) - number)
+        own = max(effect.var(ddof=1) - pair / (number - 2), 0.0)
+        of_mean = 4.0 * own / number + pair / len(values)
+        return cls(float(mean), *np.sqrt([of_mean, own, pair]).tolist())
+
+    def draw(self, draws: int, number: int, generator: np.random.Generator) -> Array:
+        """Return the similarities of the pairs of `number` random matrices `[draws, pairs]`."""
+        i, j = above(number)
+        own = generator.normal(scale=self.of_matrix, size=(draws, number))
+        mean = generator.normal(self.mean, self.of_mean, size=(draws, 1))
+        return mean + own[:, i] + own[:, j] + generator.normal(scale=self.of_pair, size=(draws, len(i)))
+
+
 def similarity_rows(
-    layer: int,
-    pairs: dict[str, Array],
-    chance: dict[str, tuple[float, float]],
-    generator: np.random.Generator,
+    layer: int, pairs: dict[str, Array], chance: dict[str, Spread], generator: np.random.Generator
 ) -> list[dict[str, Any]]:
     """Return the rows of a layer, from the similarities of all pairs and their mean and spread by chance."""
     rows = []
     for name, matrix in pairs.items():
         i, j = above(len(matrix))
         values = matrix[i, j]
-        drawn = generator.normal(*chance[name], size=(FEWEST, len(values)))
+        drawn = chance[name].draw(FEWEST, len(matrix), generator)
         best = np.argsort(-values, kind="stable")[:PAIRS]
         value: dict[Any, float] = {name: float(values.mean()), (name, "largest"): float(values.max())}
         by_chance = [{name: one.mean(), (name, "largest"): one.max()} for one in drawn]

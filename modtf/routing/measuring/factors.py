@@ -60,6 +60,8 @@ def measure_factors(
     The information is computed from the chosen experts; every choice of a token counts the same. Few tokens
     overestimate it, so the value under permuted factors is subtracted. A factor is permuted among the tokens
     that are alike in all other factors. If it is constant within documents, documents exchange it as a whole.
+    For a factor that comes in runs within documents, chance is too small if experts come in runs, too: the
+    permutation takes tokens as independent. Measure runs by labels and `spans` of `measure_activations`.
 
     Args:
         factors: name -> integers from 0, or names, `[tokens]`; at least two.

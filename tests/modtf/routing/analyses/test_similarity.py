@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import modtf
+from modtf.routing.analyses.similarity import Spread, similarities, similarity_rows
 from modtf.routing.analyses.weights import down_projections, matrices
 
 E, HIDDEN, INNER = 4, 12, 20
@@ -69,6 +70,19 @@ def test_random_experts_are_within_chance(rows, tmp_path):
     alignment = found[found["measure"] == "linear_cka"]["chance"].mean()
     assert alignment > 0.3  # far above 0, though the experts have nothing in common
     assert found["layer"].tolist() == sorted(found["layer"])
+
+
+def test_many_random_experts_are_within_chance():
+    """With 24 experts there are 276 pairs, whose mean varies far less than that of the pairs by chance."""
+    inside = []
+    for seed in range(40):
+        generator = np.random.default_rng(seed)
+        experts, random = generator.standard_normal((2, 24, 16, 24), np.float32)
+        pairs, by_chance = (similarities(list(some))[0] for some in (experts, random))
+        spreads = {name: Spread.of(values) for name, values in by_chance.items()}
+        rows = similarity_rows(0, pairs, spreads, generator)
+        inside += [row["chance_low"] <= row["value"] <= row["chance_high"] for row in rows if not row["item"]]
+    assert np.mean(inside) > 0.87
 
 
 def test_fused_weights_are_read_by_the_size_of_the_router(experts, tmp_path):
