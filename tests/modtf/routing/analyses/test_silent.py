@@ -125,14 +125,14 @@ def test_a_domain_of_one_document_stays_when_its_group_is_left_out():
     assert (alone == found.counts).all()
 
 
-@pytest.mark.parametrize("dealt", [2**16, 0])
-def test_counts_of_documents_vary_like_those_of_tokens_of_different_experts(dealt, monkeypatch):
+@pytest.mark.parametrize(("dealt", "error"), [(2**16, 0.25), (0, 0.4)])  # multinomial: up to 2.6
+def test_counts_of_documents_vary_like_those_of_tokens_of_different_experts(dealt, error, monkeypatch):
     """Of T tokens, n are dealt to a document: the variance of a count is hypergeometric."""
     monkeypatch.setattr(load, "DEALT", dealt)
-    sizes, loads = np.array([120, 240, 360]), np.array([180, 180, 90, 90, 60, 60, 60, 0])
+    sizes, loads = np.array([120, 240, 360]), np.array([140, 120, 110, 100, 90, 80, 80, 0])
     drawn = np.array(list(load.dealt_choices(sizes, loads, 4, 400, np.random.default_rng(0))), float)
     np.testing.assert_allclose(drawn.sum(axis=2), np.broadcast_to(sizes, (400, 3)))
     np.testing.assert_allclose(drawn.mean(axis=0), np.outer(sizes, loads) / 720, rtol=0.05, atol=0.3)
     tokens, p = sizes[:, np.newaxis] / 4, loads / 180
     expected = tokens * p * (1 - p) * (180 - tokens) / 179
-    np.testing.assert_allclose(drawn.var(axis=0), expected, rtol=0.25, atol=0.3)
+    np.testing.assert_allclose(drawn.var(axis=0), expected, rtol=error, atol=0.3)
