@@ -127,7 +127,7 @@ def test_a_domain_of_one_document_stays_when_its_group_is_left_out():
 
 @pytest.mark.parametrize(("dealt", "error"), [(2**16, 0.25), (0, 0.4)])  # multinomial: up to 2.6
 def test_counts_of_documents_vary_like_those_of_tokens_of_different_experts(dealt, error, monkeypatch):
-    """Of T tokens, n are dealt to a document: the variance of a count is hypergeometric."""
+    """The variance of a count is hypergeometric: a document gets n of T tokens."""
     monkeypatch.setattr(load, "DEALT", dealt)
     sizes, loads = np.array([120, 240, 360]), np.array([140, 120, 110, 100, 90, 80, 80, 0])
     drawn = np.array(list(load.dealt_choices(sizes, loads, 4, 400, np.random.default_rng(0))), float)
