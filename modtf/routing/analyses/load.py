@@ -110,8 +110,8 @@ def document_rows(
         dealt = (np.append(generator.permutation(documents[rows]), documents[~rows]) for _ in range(draws))
         drawn: Iterable[Array | Ints] = (data.counts(place, one, number + 1)[:number] for one in dealt)
     else:
-        whole = (some.astype(np.int64) for some in (sizes, counts.sum(axis=0)))
-        drawn = dealt_choices(*whole, data.top_k or 1, draws, generator)
+        both = sizes.astype(np.int64), counts.sum(axis=0).astype(np.int64)
+        drawn = dealt_choices(*both, data.top_k or 1, draws, generator)
     chance = [{DOCUMENT: float(violations(one).mean())} for one in drawn]
     return rows_of(
         data.layers[place], value, without, np.ones(len(without)).tolist(), chance, options.confidence
