@@ -50,10 +50,14 @@ def tuned() -> pd.DataFrame:
 
 
 def trial_losses(table: Path, trials: Iterable[tuple[str, str, float, Cell]]) -> pd.DataFrame:
-    """Return setting, router, rate, and the validation loss at the end, the geometric mean over tasks."""
+    """Return setting, router, rate, and the validation loss at the end, the geometric mean over tasks.
+
+    The loss is NaN if a model diverged: the mean of the other tasks would be compared with that of all.
+    """
     history = pd.read_csv(table)
     ends = history[(history["measure"] == "loss") & (history["step"] == STEPS)]
-    means = np.exp(np.log(ends.set_index("folder")["value"]).groupby(level=0).mean())
+    logs = np.log(ends.set_index("folder")["value"]).groupby(level=0)
+    means = np.exp(logs.agg(lambda values: values.mean(skipna=False)))
     found = [(*what, means[cell.folder]) for *what, cell in trials]
     return pd.DataFrame(found, columns=["setting", "router", "rate", "loss"])
 

@@ -1,10 +1,12 @@
 """Results that cannot be compared, or that not all variants have: rejected, or said."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from draw_cosine import STEPS, best_rates, trial_losses
 from simulated_results import TRAINING, results_of, simulate
 from write_search import search
 
@@ -157,6 +159,18 @@ def test_rates_schedules_and_versions_are_said(tmp_path):
         "version 0.0",
         "version 0.1, 0.2, 0.3",
     }
+
+
+def test_a_rate_at_which_a_model_diverged_is_not_chosen(tmp_path):
+    """Without the lost task, 0.01 would have the smaller mean."""
+    losses = {"a": [0.1, 0.4], "b": [0.1, np.nan]}
+    rows = [(name, STEPS, "loss", value) for name, values in losses.items() for value in values]
+    table = pd.DataFrame(rows, columns=["folder", "step", "measure", "value"])
+    table.to_csv(tmp_path / "table.csv", index=False)
+    trials = [("s", "r", rate, SimpleNamespace(folder=name)) for rate, name in ((0.001, "a"), (0.01, "b"))]
+    found = trial_losses(tmp_path / "table.csv", trials)
+    np.testing.assert_allclose(found["loss"], [0.2, np.nan])
+    assert best_rates(found) == {"s": {"r": 0.001}}
 
 
 def test_a_search_with_a_missing_trial_is_rejected(tmp_path):
