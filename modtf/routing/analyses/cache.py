@@ -21,7 +21,7 @@ LRU, LFU = "lru_hit_rate", "lfu_hit_rate"
 POLICIES = {LRU: "least recently used", LFU: "least frequently used"}
 SHUFFLED = "shuffled"
 WORK = 2**28  # comparisons of one policy and size, which limit the tokens
-MOST_TOKENS = 2**11  # which also keeps the priorities below within 32 bits
+MOST_TOKENS = 2**11
 MOST_DRAWS = 9
 SIZES = (1, 2, 4, 8)  # of caches, in experts per token
 PROTECTED = 2**30  # the experts of the current token stay in the cache
@@ -129,7 +129,8 @@ def hits(
     chosen = np.where(experts < 0, number, experts).astype(np.intp)  # column E takes dropped choices
     run = np.arange(runs)[:, np.newaxis]
     scale = num_tokens * width + 1  # one use more counts for more than being more recent
-    score, recent = (np.zeros((runs, number + 1), np.int32) for _ in range(2))
+    kind = np.int32 if scale * (num_tokens + 1) < PROTECTED else np.int64  # int32 is faster
+    score, recent = (np.zeros((runs, number + 1), kind) for _ in range(2))
     inside = np.zeros((runs, number + 1), bool)
     found = np.zeros((runs, num_tokens), np.int64)
     for token in range(min(ahead or 0, num_tokens)):
@@ -137,7 +138,7 @@ def hits(
     for token in range(num_tokens):
         now = chosen[:, token]
         found[:, token] = inside[run, now].sum(axis=1)
-        newest = np.arange((token + 1) * width, token * width, -1, dtype=np.int32)
+        newest = np.arange((token + 1) * width, token * width, -1, dtype=kind)
         gain = scale * (int(frequent) - int(ahead is not None))
         score[run, now] += newest - recent[run, now] + gain
         recent[run, now] = newest

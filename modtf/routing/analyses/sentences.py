@@ -70,6 +70,8 @@ def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names, ti
     """
     part = table[(table["measure"] == measure) & (table["item"] == "")].astype({"value": float})
     title = title or measure.replace("_", " ")
+    if part["value"].isna().all():
+        return f"The {title} is unknown, because no tokens count for it."
     if part["chance_high"].isna().all():
         return f"The {title} of layers is {spread_of(table, measure)}."
     layers = above_chance(table, measure)

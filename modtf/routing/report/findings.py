@@ -9,7 +9,7 @@ import pandas as pd
 from modtf.analysis.text import plural
 from modtf.routing.analyses import Analysed
 from modtf.routing.analyses.sentences import beyond_chance, layers_text, number_range, widened
-from modtf.routing.measuring import LayerMeasures
+from modtf.routing.measuring import Estimate, LayerMeasures
 from modtf.routing.measuring.compare import Compared
 from modtf.routing.measuring.estimates import ADJUSTED
 from modtf.routing.names import Names
@@ -90,7 +90,8 @@ def comparison_findings(compared: Iterable[Compared], names: Names) -> list[str]
 
 def _differences(run: str, layers: Sequence[Compared], names: Names) -> Iterator[str]:
     first = layers[0].against
-    measure = ADJUSTED if ADJUSTED in layers[0].differences["hard"] else "effective_experts"
+    adjusted = [one.differences["hard"].get(ADJUSTED, Estimate(np.nan)).value for one in layers]
+    measure = "effective_experts" if np.isnan(adjusted).all() else ADJUSTED  # NaN without permutations
     values = [one.differences["hard"][measure] for one in layers]
     wider = widened(len(values))
     sides = []
@@ -100,9 +101,11 @@ def _differences(run: str, layers: Sequence[Compared], names: Names) -> Iterator
             numbers = [layer.layer for layer, one in zip(layers, beyond, strict=True) if one]
             sides.append(f"{word} in {layers_text(numbers, names)}")
     title = SCALE if measure == ADJUSTED else measure.replace("_", " ")
-    largest = max(values, key=lambda one: abs(one.value))
+    largest = max(values, key=lambda one: np.nan_to_num(abs(one.value)))
     ends = f"{largest.value:+.3f} [{largest.low:+.3f}, {largest.high:+.3f}]"
     text = " and ".join(sides) or "the same within its intervals"
+    if np.isnan([one.high for one in values]).all():
+        text, ends = "without intervals, which need two groups of documents", f"{largest.value:+.3f}"
     yield f"{run} compared with {first}: {title} is {text}; the largest difference of a layer is {ends}."
     shared = [one.shared for one in layers]
     chance = number_range(min(one.chance for one in shared), max(one.chance for one in shared))

@@ -9,6 +9,7 @@ from slow_analyses import choices, saturation
 
 import modtf
 from modtf.routing.analyses import ANALYSES, Options, load, read_choices, rows_of
+from modtf.routing.analyses.cache import hits
 from modtf.routing.analyses.chance import balanced_loads
 from modtf.routing.analyses.domains import counts_of_domains
 from modtf.routing.measuring.estimates import mean_and_range
@@ -136,3 +137,10 @@ def test_counts_of_documents_vary_like_those_of_tokens_of_different_experts(deal
     tokens, p = sizes[:, np.newaxis] / 4, loads / 180
     expected = tokens * p * (1 - p) * (180 - tokens) / 179
     np.testing.assert_allclose(drawn.var(axis=0), expected, rtol=error, atol=0.3)
+
+
+def test_a_cache_of_many_choices_does_not_overflow():
+    """Every token chooses expert 0. Its 2,048 uses at k = 300 exceed 31 bits of priority."""
+    experts = np.full((1, 2048, 300), -1)
+    experts[..., 0] = 0
+    assert hits(experts, 600, 300, frequent=True).sum() == 2047

@@ -66,6 +66,21 @@ def test_what_two_models_differ_in():
     assert "chance" in second
 
 
+def test_what_is_unknown_is_not_the_same():
+    """Without permutations information is unknown, and with one document intervals are."""
+    runs = {name: np.eye(6)[arrays(strength)["experts"][..., 0]] for name, strength in (("a", 0), ("b", 2))}
+    labels = arrays(0)["labels"]
+    (first, _) = comparison_findings(compare_activations(runs, labels, permutations=0), NAMES)
+    assert first.startswith("b compared with a: effective experts is ")
+    (first, _) = comparison_findings(
+        compare_activations(runs, labels, documents=np.zeros(1200, int), permutations=39), NAMES
+    )
+    assert "is without intervals, which need two groups of documents; the largest difference" in first
+    assert "nan" not in first
+    table = pd.DataFrame({"layer": [0], "measure": "x", "item": "", "value": np.nan, "chance_high": np.nan})
+    assert beyond_chance(table, "x", "do", Names()) == "The x is unknown, because no tokens count for it."
+
+
 def test_one_layer_above_chance_among_many_is_no_finding():
     rows = {
         "layer": range(60),
