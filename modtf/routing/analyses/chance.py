@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.choices import Choices
@@ -15,6 +16,7 @@ from modtf.routing.measuring.gates import Tokens
 from modtf.routing.measuring.units import Units
 
 EXACT = 2**11  # tokens up to which the balanced router is simulated token by token
+MIXING, BETWEEN = 16, 4  # swaps per choice before the first draw, and between draws
 Values = Mapping[Any, float]  # measure, or (measure, item) -> value
 
 
@@ -131,3 +133,32 @@ def _balanced(tokens: int, top_k: int, num_experts: int, draws: int, generator: 
         picked = generator.random((tokens, num_experts)).argpartition(min(top_k, num_experts - 1), axis=1)
         draw += np.bincount(picked[:, :top_k].ravel(), minlength=num_experts)
     return found
+
+
+def same_loads(
+    experts: NDArray[Any], documents: Ints, draws: int, generator: np.random.Generator
+) -> list[NDArray[Any]]:
+    """Return choices `[T, k]` with the loads of each document and the choices per token, otherwise at random.
+
+    A step pairs tokens of one document that are a random distance apart. Each pair exchanges one expert of
+    either token, unless one of them has the other's already. The steps do not change loads, and all results
+    are equally likely in the long run.
+    """
+    now, places = experts.copy(), np.arange(len(experts))
+    longest = int(np.bincount(documents).max())
+    drawn = []
+    for draw in range(draws):
+        for _ in range(now.shape[1] * (BETWEEN if draw else MIXING)):
+            distance = int(longest ** generator.random())
+            first = (places + generator.integers(2 * distance)) // distance % 2 == 0
+            a = np.flatnonzero(first[: len(places) - distance])
+            a = a[documents[a] == documents[a + distance]]
+            b = a + distance
+            i, j = generator.integers(now.shape[1], size=(2, len(a)))
+            rows_a, rows_b, index = now[a], now[b], places[: len(a)]
+            x, y = rows_a[index, i], rows_b[index, j]
+            clash = (rows_a == y[:, np.newaxis]).any(axis=1) | (rows_b == x[:, np.newaxis]).any(axis=1)
+            swap = ~clash & (x >= 0) & (y >= 0)
+            now[a[swap], i[swap]], now[b[swap], j[swap]] = y[swap], x[swap]
+        drawn.append(now.copy())
+    return drawn

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.routing.analyses.chance import groups_left_out, rows_of
+from modtf.routing.analyses.chance import groups_left_out, rows_of, same_loads
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
@@ -17,7 +17,6 @@ from modtf.routing.measuring.checks import Ints
 PARTNER, PAIR = "top_partner_share", "coactivation"
 MOST_TOKENS = 2**13
 MOST_DRAWS = 9  # of matrices with the same loads
-MIXING, BETWEEN = 16, 4  # swaps per choice before the first draw, and between draws
 PAIRS = 5  # pairs of a layer that are listed
 
 
@@ -112,35 +111,6 @@ def alike_tokens(experts: NDArray[Any], documents: Ints) -> tuple[Ints, Ints]:
     key = documents * width + (experts >= 0).sum(axis=1)
     order = np.argsort(key, kind="stable")
     return order, np.unique(key[order], return_inverse=True)[1]
-
-
-def same_loads(
-    experts: NDArray[Any], documents: Ints, draws: int, generator: np.random.Generator
-) -> list[NDArray[Any]]:
-    """Return choices `[T, k]` with the loads of each document and the choices per token, otherwise at random.
-
-    A step pairs tokens of one document that are a random distance apart. Each pair exchanges one expert of
-    either token, unless one of them has the other's already. The steps do not change loads, and all results
-    are equally likely in the long run.
-    """
-    now, places = experts.copy(), np.arange(len(experts))
-    longest = int(np.bincount(documents).max())
-    drawn = []
-    for draw in range(draws):
-        for _ in range(now.shape[1] * (BETWEEN if draw else MIXING)):
-            distance = int(longest ** generator.random())
-            first = (places + generator.integers(2 * distance)) // distance % 2 == 0
-            a = np.flatnonzero(first[: len(places) - distance])
-            a = a[documents[a] == documents[a + distance]]
-            b = a + distance
-            i, j = generator.integers(now.shape[1], size=(2, len(a)))
-            rows_a, rows_b, index = now[a], now[b], places[: len(a)]
-            x, y = rows_a[index, i], rows_b[index, j]
-            clash = (rows_a == y[:, np.newaxis]).any(axis=1) | (rows_b == x[:, np.newaxis]).any(axis=1)
-            swap = ~clash & (x >= 0) & (y >= 0)
-            now[a[swap], i[swap]], now[b[swap], j[swap]] = y[swap], x[swap]
-        drawn.append(now.copy())
-    return drawn
 
 
 def pair_rows(layer: int, together: Ints, drawn: NDArray[Any]) -> list[dict[str, Any]]:

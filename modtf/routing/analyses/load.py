@@ -8,9 +8,8 @@ import pandas as pd
 
 from modtf.analysis.text import plural
 from modtf.metrics.distributions import Array
-from modtf.routing.analyses.chance import balanced_loads, groups_left_out, rows_of
+from modtf.routing.analyses.chance import balanced_loads, groups_left_out, rows_of, same_loads
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.coactivation import same_loads
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import spread_of
 from modtf.routing.drawing import draw_measures

@@ -11,7 +11,7 @@ from slow_analyses import choices
 
 from modtf.routing.analyses import ANALYSES, Options
 from modtf.routing.analyses.cache import hits
-from modtf.routing.analyses.coactivation import same_loads
+from modtf.routing.analyses.chance import same_loads
 from modtf.routing.analyses.dependence import shifted
 from modtf.routing.analyses.permuting import sample
 from modtf.routing.analyses.sentences import beyond_chance
