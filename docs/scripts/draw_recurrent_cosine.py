@@ -1,21 +1,26 @@
-"""Print the tables of docs/routers_results.md on the RNN under a cosine schedule.
+"""Print the tables of docs/routers_results.md and docs/misrouting.md on the RNN under a cosine schedule.
 
     modtf sweep --study=recurrent_cosine_tuning --out=studies/recurrent_cosine_tuning
     python docs/scripts/write_search.py studies/recurrent_cosine_tuning \\
         docs/study/recurrent_cosine_tuning.csv.gz
     modtf sweep --study=recurrent_cosine --out=studies/recurrent_cosine
+    python docs/scripts/evaluate_misrouting.py studies/recurrent_cosine \\
+        docs/study/recurrent_cosine_crossed.csv.gz
     python docs/scripts/draw_recurrent_cosine.py
 
-It reads recurrent_cosine.zip and recurrent_cosine_tuning.csv.gz in docs/study, and for the constant rate
-factors.zip and misrouting.zip.
+It reads recurrent_cosine.zip, recurrent_cosine_tuning.csv.gz and recurrent_cosine_crossed.csv.gz in
+docs/study, and for the constant rate factors.zip and misrouting.zip.
 """
 
 from pathlib import Path
 
 import pandas as pd
 from draw_cosine import tables, trial_losses
+from draw_cross import RECURRENT, cross, cross_table
+from draw_misrouting import costs
 
 import modtf
+from modtf.analysis.contents import stands_on
 from modtf.experiments.modarch.studies.factors_cosine import named_cells, trials
 from modtf.experiments.modarch.studies.misrouting import recurrent
 from modtf.experiments.modarch.studies.recurrent_cosine import RATES, SEARCH, rows
@@ -35,13 +40,18 @@ def tuned() -> pd.DataFrame:
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """Return the tables of the page."""
+    """Return the tables of each page."""
     constant = {(recurrent() * row).cells()[0].hash: name for name, row in rows().items()}
     cells = find_cells([STUDIES / "factors.zip", STUDIES / "misrouting.zip"])
     before = modtf.Study.read([cell for cell in cells if cell.definition.hash in constant])
     names = constant | {cell.hash: name for name, cell in named_cells(rows(), RATES, search=SEARCH)}
-    return {"routers_results.md": tables(study, before, tuned(), names)}
+    crossed = stands_on(study.cells, "last", cross_table(cross(study, RECURRENT)))
+    return {
+        "routers_results.md": tables(study, before, tuned(), names),
+        "misrouting.md": [crossed, stands_on(study.cells, study.checkpoint, costs(study))],
+    }
 
 
 if __name__ == "__main__":
-    print("\n\n".join(texts(read())["routers_results.md"]))
+    for page, found in texts(read()).items():
+        print(f"{page}\n\n" + "\n\n".join(found))

@@ -1,4 +1,4 @@
-"""The RNN of `factors` and `misrouting` under a cosine schedule, in part: 7 cells, 21 to tune.
+"""The RNN of `factors` and `misrouting` under a cosine schedule: 15 cells, 46 to tune.
 
     modtf sweep --study=recurrent_cosine_tuning --out=studies/recurrent_cosine_tuning
     modtf sweep --study=recurrent_cosine --out=studies/recurrent_cosine
@@ -38,12 +38,20 @@ VARIANTS = ("modular_op", "monolithic")  # `modular` has the dense router, `gt_m
 RATES: Rates = {
     "regression": {
         "perfect": 3e-3,
+        "uniform": 6e-3,
+        "spread 0.1, sampled": 3e-3,
+        "spread 0.5, weighted": 3e-3,
+        "spread 0.5, sampled": 3e-3,
+        "block 2, weighted": 3e-3,
+        "block 2, sampled": 3e-3,
+        "collapsed 2, weighted": 3e-3,
         "dense": 3e-3,
         "top-1": 3e-3,
         "top-1, bias": 3e-3,
         "top-1, penalty": 3e-3,
         "top-1, penalty of each sequence": 3e-3,
         "modular_op": 3e-3,
+        "monolithic": 3e-3,
     },
 }
 
