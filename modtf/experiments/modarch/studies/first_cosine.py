@@ -1,12 +1,12 @@
-"""The study `first` under a cosine schedule, in part: 16 cells of the MLP, 62 to tune; 48 core-minutes.
+"""The study `first` under a cosine schedule, in part: 20 cells of the MLP, 78 to tune; 60 core-minutes.
 
     modtf sweep --study=first_cosine_tuning --out=studies/first_cosine_tuning
     modtf sweep --study=first_cosine --out=studies/first_cosine
 
 The four published variants, width 32. The protocol, the reported tasks and the search for learning rates are
 those of `factors_cosine`: 10,000 steps, tasks 10 to 14, each variant at the rate with the lowest validation
-loss on tasks 5 to 7. All variants have the same budget. The study holds R = 8 and 2 in both settings. Each of
-these four parts cost about 12 core-minutes on an idle core.
+loss on tasks 5 to 7. All variants have the same budget. The study holds R = 8 and 2 in both settings, and
+R = 32 in regression. Each of these five parts cost about 12 core-minutes on an idle core.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,9 @@ from modtf.studies.load import register_study
 VARIANTS = ("gt_modular", "modular", "modular_op", "monolithic")
 #: R -> setting -> variant -> the rate with the lowest validation loss
 RATES: Mapping[int, Rates] = {
+    32: {
+        "regression": {"gt_modular": 3e-2, "modular": 1e-2, "modular_op": 1e-2, "monolithic": 3e-3},
+    },
     8: {
         "classification": {"gt_modular": 3e-3, "modular": 1e-2, "modular_op": 3e-3, "monolithic": 3e-3},
         "regression": {"gt_modular": 3e-2, "modular": 1e-2, "modular_op": 1e-2, "monolithic": 1e-2},
