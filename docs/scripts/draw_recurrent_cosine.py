@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 from draw_cosine import tables, trial_losses
 from draw_cross import RECURRENT, cross, cross_table
-from draw_misrouting import costs
+from draw_misrouting import costs, halved, verdicts
 
 import modtf
 from modtf.analysis.contents import stands_on
@@ -46,9 +46,10 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     before = modtf.Study.read([cell for cell in cells if cell.definition.hash in constant])
     names = constant | {cell.hash: name for name, cell in named_cells(rows(), RATES, search=SEARCH)}
     crossed = stands_on(study.cells, "last", cross_table(cross(study, RECURRENT)))
+    measured = [stands_on(study.cells, study.checkpoint, table(study)) for table in (costs, halved)]
     return {
         "routers_results.md": tables(study, before, tuned(), names),
-        "misrouting.md": [crossed, stands_on(study.cells, study.checkpoint, costs(study))],
+        "misrouting.md": [crossed, *measured, verdicts(study)],
     }
 
 
