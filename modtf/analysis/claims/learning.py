@@ -1,5 +1,7 @@
 """How far models have learned, and the task types whose verdicts would describe untrained models."""
 
+import math
+
 from modtf.analysis.labels import kind_label
 from modtf.analysis.trained import TrainedModels
 from modtf.checks import check_number
@@ -31,12 +33,10 @@ def learning_words(study: TrainedModels, least: float) -> list[str]:
     """Return a line for every task type and R that was left out of the verdicts, or that hardly learned."""
     shares = study.learned
     hardly = shares[~(shares["share"] >= max(least, HARDLY))]
-    return [
-        f"{kind}, R = {num_rules}: "
-        + (
-            f"the best variant ended at {1 - share:.0%} of its first loss or error. " * (share == share)
-            or "all models diverged. "
-        )
-        + (ADVICE if share >= least or not least else "Its models are left out of the verdicts.")
-        for kind, num_rules, share in hardly[["kind", "num_rules", "share"]].itertuples(index=False)
-    ]
+    lines = []
+    for kind, num_rules, share in hardly[["kind", "num_rules", "share"]].itertuples(index=False):
+        ended = f"the best variant ended at {1 - share:.0%} of its first loss or error."
+        ended = "all models diverged." if math.isnan(share) else ended
+        advice = ADVICE if share >= least or not least else "Its models are left out of the verdicts."
+        lines.append(f"{kind}, R = {num_rules}: {ended} {advice}")
+    return lines
