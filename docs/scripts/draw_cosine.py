@@ -19,7 +19,7 @@ import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.contents import stands_on
 from modtf.analysis.intervals import holm
-from modtf.analysis.pairs import ratios_to
+from modtf.analysis.ratios import ratios_to
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table, with_interval
 from modtf.cell import Cell

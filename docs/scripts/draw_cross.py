@@ -21,7 +21,7 @@ from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import Picture, write_pngs
 from modtf.analysis.figures.layout import Look, panels
-from modtf.analysis.pairs import ratios_to
+from modtf.analysis.ratios import ratios_to
 from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.modarch.given import Dose, with_doses
 from modtf.experiments.modarch.studies.misrouting_cosine import all_rates

@@ -26,7 +26,7 @@ from modtf.analysis.comparable import CHOICES
 from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import with_kinds
-from modtf.analysis.pairs import as_ratio
+from modtf.analysis.ratios import as_ratio
 from modtf.analysis.text import markdown_table, with_interval
 
 DOCS = Path(__file__).parents[1]

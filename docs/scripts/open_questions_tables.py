@@ -8,7 +8,7 @@ import modtf
 from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.intervals import LEVEL, holm, intervals
 from modtf.analysis.labels import parse_options
-from modtf.analysis.pairs import ratios_to
+from modtf.analysis.ratios import ratios_to
 from modtf.analysis.text import markdown_table, short_number, with_interval
 from modtf.families import FAMILIES, IID
 

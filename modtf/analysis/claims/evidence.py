@@ -9,8 +9,8 @@ import pandas as pd
 from scipy import stats
 
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT, data_seed_means, t_interval
-from modtf.analysis.pairs import as_ratio
 from modtf.analysis.ranking import share_error
+from modtf.analysis.ratios import as_ratio
 from modtf.results.schema import KIND
 
 MOST_TASKS = 1000  # an upper limit, because nobody runs more tasks

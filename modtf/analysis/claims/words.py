@@ -7,7 +7,7 @@ import pandas as pd
 from modtf.analysis.claims.judge import BESIDE, INITIALS, ORDER, VERDICTS
 from modtf.analysis.comparable import CHOICES
 from modtf.analysis.intervals import LEVEL
-from modtf.analysis.pairs import as_ratio
+from modtf.analysis.ratios import as_ratio
 from modtf.analysis.text import plural, with_interval
 
 LEGEND = (

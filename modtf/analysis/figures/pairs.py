@@ -13,7 +13,8 @@ from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
 from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.labels import with_kinds
-from modtf.analysis.pairs import NO_CONDITION, SCORED, against, as_ratio, compare_pairs, next_informed
+from modtf.analysis.pairs import NO_CONDITION, SCORED, against, compare_pairs, next_informed
+from modtf.analysis.ratios import as_ratio
 from modtf.analysis.rows import IN
 from modtf.analysis.trained import TrainedModels
 from modtf.metrics import MEASURES

@@ -12,7 +12,7 @@ from modtf.analysis.figures.averages import counts
 from modtf.analysis.figures.layout import Look, looks
 from modtf.analysis.figures.marks import by_variant, joined
 from modtf.analysis.intervals import summarise
-from modtf.analysis.pairs import ratios_to
+from modtf.analysis.ratios import ratios_to
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.given import GIVEN, dose, family_of_matrices, has_dose
 from modtf.metrics import MEASURES

@@ -7,7 +7,8 @@ from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.claims.numbers import SERIES
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import parse_options
-from modtf.analysis.pairs import log_ratios, match_members, ratios_to
+from modtf.analysis.pairs import match_members
+from modtf.analysis.ratios import log_ratios, ratios_to
 from modtf.analysis.text import with_interval
 from modtf.analysis.trained import TrainedModels
 

@@ -214,6 +214,15 @@ def test_a_router_among_fixed_routings(reference):
     assert found["beyond sampled"].to_numpy() == pytest.approx(1.6 / np.sqrt(1.5 * 2))
 
 
+def test_a_task_whose_oracle_diverged_is_left_out(reference):
+    study = study_with(reference, rows("mine", 1.6, 0.375))
+    lost = (study.results["variant"] == "gt_modular") & (study.results["data_seed"] == TASKS[0])
+    study.results.loc[lost, "value"] = np.inf
+    found = compare.places(study)
+    assert set(found["num_tasks"]) == {len(TASKS) - 1}
+    assert place(study, NAME)["cost"].to_numpy() == pytest.approx(1.6)
+
+
 def rates(reference):
     return {arch: rates_table({"": reference}, arch) for arch in FULL.protocols}
 

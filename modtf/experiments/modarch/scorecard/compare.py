@@ -5,7 +5,8 @@ import pandas as pd
 
 from modtf.analysis.intervals import intervals
 from modtf.analysis.labels import CHECKPOINT_WORDS
-from modtf.analysis.pairs import against, as_ratio
+from modtf.analysis.pairs import against
+from modtf.analysis.ratios import as_ratio
 from modtf.analysis.rows import IN, OUT, activation_rows
 from modtf.analysis.study import Study
 from modtf.analysis.table import SHORT
@@ -62,6 +63,8 @@ def in_brief(quantities: pd.DataFrame) -> pd.DataFrame:
 def places(study: Study) -> pd.DataFrame:
     """Return the mlp models compared with fixed routing, except models that lack alignment or diverged.
 
+    A task whose oracle diverged is left out.
+
     Returns:
         variant, distribution, quantity, mean, low, high, ... The quantities are "alignment"; "cost", the loss
         as a multiple of the oracle's on the same task; "weighted" and "sampled", the cost of fixed routing at
@@ -74,8 +77,10 @@ def places(study: Study) -> pd.DataFrame:
     aligned_losses = losses.merge(aligned.rename(columns={"value": "alignment"}), on=model)
     rows = []
     for (where, task), part in aligned_losses.groupby(["distribution", "data_seed"], observed=True):
-        oracle = part.loc[part["variant"] == ORACLE, "value"].item()
-        part = part.assign(cost=np.log(part["value"]) - np.log(oracle))
+        oracle = part.loc[part["variant"] == ORACLE, "value"]
+        if oracle.empty:
+            continue
+        part = part.assign(cost=np.log(part["value"]) - np.log(oracle.item()))
         fixed = part[part["router"] == GIVEN]
         curves = {way: [(0.0, 0.0)] for way in WAYS.values()}
         for options, cost in zip(fixed["model_options"].astype(str), fixed["cost"], strict=True):
