@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pandas as pd
 from draw_cross import COSINE, RULES, TENTH, WRONG, cross
+from draw_judged import read as read_routers
 from draw_open_questions import read as read_open_questions
 from draw_prices import ranks
 from draw_prices import read as read_factors
@@ -24,6 +25,8 @@ NUM_RULES = 8
 LEARNED = ("modular", "modular_op")
 MLP, RNN = kind_label("mlp", "regression"), kind_label("rnn", "regression")
 CLASSES = kind_label("mlp", "classification")
+PERFECT = "clamped (matrix=spread, amount=0.0, hard=False)"  # the oracle, in the routers' study of the RNN
+DENSE = "balanced (k=8, balance=none)"  # `modular` there
 HALF: Dose = ("spread", 0.5, False)
 SHARED: Dose = ("block", 2, False)
 
@@ -37,13 +40,14 @@ class Studies(NamedTuple):
     factors: modtf.Study
     cosine: modtf.Study
     open_questions: modtf.Study
+    routers_cosine: modtf.Study
 
 
 def read() -> Studies:
     """Read the archives."""
     names = ("first", "first_cosine", "misrouting", "misrouting_cosine")
     first, slow, misrouting, cosine = (modtf.Study.read(DOCS / "study" / f"{name}.zip") for name in names)
-    return Studies(first, slow, misrouting, read_factors(), cosine, read_open_questions())
+    return Studies(first, slow, misrouting, read_factors(), cosine, read_open_questions(), read_routers())
 
 
 def routing_by_the_rule(studies: Studies) -> str:
@@ -51,21 +55,24 @@ def routing_by_the_rule(studies: Studies) -> str:
     parts = _by_kind(studies.first)
     ratios = {kind: _against(parts[kind].performance, "gt_modular", "modular") for kind in (MLP, RNN)}
     models = [_models(parts[kind], "gt_modular", "modular") for kind in (MLP, RNN)]
-    cosine = _by_kind(studies.first_cosine)[MLP]
-    slow = _against(cosine.performance, "gt_modular", "modular")
+    cosine, recurrent = _under_cosine(studies)
+    slow = (
+        _against(cosine.performance, "gt_modular", "modular"),
+        _against(recurrent.performance, PERFECT, DENSE),
+    )
     at_last = _against(cosine.at("last").performance, "gt_modular", "modular")
     return f"""\
 ## 1. Routing by the rule helps at R = {NUM_RULES}
 
 All networks here see which rule applies. The oracle, `gt_modular`, always uses the rule's own module; `modular` learns its routing.
-In the MLP, under a cosine schedule, the oracle has {_ci(slow, " times the loss of `modular`")}.
-Each has its own starting rate; there are {_models(cosine, "gt_modular", "modular")}. At a constant rate of 3e-4
-it has {_ci(ratios[MLP], " times the loss")}, from {models[0]}. In the RNN, at a constant rate of 1e-3, it has
+In the MLP, under a cosine schedule, the oracle has {_ci(slow[0], " times the loss of `modular`")}. In the RNN it has
+{_ci(slow[1], " times the loss")}. Each has its own starting rate; there are {_models(cosine, "gt_modular", "modular")} in either network.
+At constant rates (3e-4 in the MLP, 1e-3 in the RNN) it has {_ci(ratios[MLP], " times the loss")}, from {models[0]}, and
 {_ci(ratios[RNN], " times the loss")}, from {models[1]}. Each ratio is taken on the same task. Setting: {NUM_RULES} rules, regression,
 in distribution.
 
 *Caveat*: one width. Losses are means over the last tenth of training. At the last weights the first ratio is {_ci(at_last)}.
-Each constant rate is the same for both variants, and the RNN is far from trained. Evidence: [a small study](study.md).
+Each constant rate is the same for both variants, and there the RNN is far from trained. Evidence: [a small study](study.md), [routers](routers_results.md).
 """
 
 
@@ -78,15 +85,18 @@ def networks_seldom_find_the_rules(studies: Studies) -> str:
         for variant in LEARNED
     }
     models = [_models(parts[kind], *LEARNED) for kind in (MLP, RNN)]
-    slow = [_ci(_mean(_by_kind(studies.first_cosine)[MLP], variant, "alignment")) for variant in LEARNED]
+    cosine, recurrent = _under_cosine(studies)
+    slow = [_ci(_mean(cosine, variant, "alignment")) for variant in LEARNED]
+    later = [_ci(_mean(recurrent, variant, "alignment")) for variant in (DENSE, "modular_op")]
     return f"""\
-## 2. MLPs do not find the rules at R = {NUM_RULES}; in the RNN a router that sees only the rule comes near
+## 2. MLPs do not find the rules at R = {NUM_RULES}; the RNN comes near
 
 Alignment is a distance from the rules, so lower is better. It is 0 for one module per rule, and {1 - 1 / NUM_RULES:.3f} for random routing. In the MLP under a cosine
 schedule, the alignment of `modular`, whose router sees the rule and the inputs, is {slow[0]}.
-A router that sees only the rule, `modular_op`, has {slow[1]}, on 5 tasks.
-At a constant rate of 3e-4 they have {_ci(found[MLP, "modular"])} and {_ci(found[MLP, "modular_op"])}, from {models[0]}.
-In the RNN, at a constant rate of 1e-3, they have {_ci(found[RNN, "modular"])} and {_ci(found[RNN, "modular_op"])}, from {models[1]}.
+A router that sees only the rule, `modular_op`, has {slow[1]}, on 5 tasks. In the RNN they have
+{later[0]} and {later[1]}, under a cosine schedule, too.
+At constant rates (3e-4 and 1e-3) they have {_ci(found[MLP, "modular"])} and {_ci(found[MLP, "modular_op"])}
+in the MLP, from {models[0]}, and {_ci(found[RNN, "modular"])} and {_ci(found[RNN, "modular_op"])} in the RNN, from {models[1]}.
 
 ![Activation matrices of three variants](images/activation.png)
 
@@ -168,18 +178,16 @@ lies between {min(weighted)} and {max(weighted)} in distribution ({len(weighted)
 
 def balance_is_not_specialisation(studies: Studies) -> str:
     """Return the load and the alignment of random routing, compared with a collapsing router."""
-    table = studies.factors.judged_measures
-    same = (table["measure"] == "load_variation") & (table["over"] == BY_RULES)
-    rows = table[same].set_index("kind").loc[[MLP, CLASSES, RNN]].itertuples()
-    numbers = {row.Index: _ci(with_interval(row.correlation, row.low, row.high, "+.2f")) for row in rows}
+    slow, constant = (_load_and_alignment(study) for study in (studies.routers_cosine, studies.factors))
     return f"""\
 ## 6. Balance is not specialisation
 
-In MLP regression it is not shown that routers with more even load align better with the rules. The rank correlation is {numbers[MLP]}.
-In MLP classification it is {numbers[CLASSES]}, in RNN regression {numbers[RNN]}. A positive value means: the more even, the better aligned.
-Intervals are over routers and tasks. Random routing is perfectly balanced and carries no information about the rule.
+In the MLP it is not shown that routers with more even load align better with the rules. In regression the rank correlation is {slow[MLP]},
+in classification {slow[CLASSES]}. In the RNN it is {slow[RNN]}. A positive value means: the more even, the better aligned.
+Setting: a cosine schedule, each router at its own starting rate, five tasks. At constant rates the three are {constant[MLP]}, {constant[CLASSES]}
+and {constant[RNN]}. Intervals are over routers and tasks. Random routing is perfectly balanced and carries no information about the rule.
 
-*Caveat*: ten routers in the MLP, five in the RNN, all at constant rates. Evidence: [which measures track specialisation](measures.md).
+*Caveat*: ten routers in the MLP, six in the RNN. Evidence: [which measures track specialisation](measures.md).
 """
 
 
@@ -222,6 +230,11 @@ def _by_kind(study: modtf.Study) -> dict[str, modtf.Study]:
     return {kind_label(*part.kinds[0][:2]): part for part in study.by_kind if part.kinds[0][0] != "mha"}
 
 
+def _under_cosine(studies: Studies) -> tuple[modtf.Study, modtf.Study]:
+    """Return the MLP's variants, and all rows of the RNN, in regression."""
+    return _by_kind(studies.first_cosine)[MLP], _by_kind(studies.routers_cosine)[RNN]
+
+
 def _against(performance: pd.DataFrame, variant: str, other: str) -> str:
     rows = performance[(performance["distribution"] == IN) & (performance["num_rules"] == NUM_RULES)]
     return times(rows[rows["variant"] == variant], rows[rows["variant"] == other])
@@ -246,6 +259,14 @@ def _ci(words: str, unit: str = "") -> str:
     """Return "0.66 times the loss (95% CI 0.58 to 0.76)" for "0.66 (0.58 to 0.76)"."""
     value, interval = words.split(" ", 1)
     return f"{value}{unit} (95% CI {interval[1:]}"
+
+
+def _load_and_alignment(study: modtf.Study) -> dict[str, str]:
+    """Return the rank correlation of even load with alignment, by task type."""
+    table = study.judged_measures
+    same = (table["measure"] == "load_variation") & (table["over"] == BY_RULES)
+    rows = table[same].set_index("kind").loc[[MLP, CLASSES, RNN]].itertuples()
+    return {row.Index: _ci(with_interval(row.correlation, row.low, row.high, "+.2f")) for row in rows}
 
 
 def _models(part: modtf.Study, *variants: str) -> str:

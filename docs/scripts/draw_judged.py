@@ -1,6 +1,7 @@
 """Draw which measures track specialisation, for docs/measures.md: `python docs/scripts/draw_judged.py`.
 
-It reads docs/study/factors.zip, writes docs/images/measures_judged.png, and prints the table.
+It reads docs/study/factors_cosine.zip and recurrent_cosine.zip, and for the constant rates factors.zip. It
+writes docs/images/measures_judged.png, and prints the tables.
 """
 
 from pathlib import Path
@@ -10,19 +11,27 @@ from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.text import markdown_table
 from modtf.analysis.tracking import judged_cells
+from modtf.results import find_cells
 
 DOCS = Path(__file__).parents[1]
+STUDIES = DOCS / "study"
 
 
 def read() -> modtf.Study:
-    """Return all models of the study."""
-    return modtf.Study.read(DOCS / "study" / "factors.zip")
+    """Return all models under a cosine schedule."""
+    return modtf.Study.read(find_cells([STUDIES / "factors_cosine.zip", STUDIES / "recurrent_cosine.zip"]))
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """Return the table of the page: all routers have one R."""
-    judged = markdown_table(*judged_cells(study.judged_measures)["routers at one R"])
-    return {"measures.md": [stands_on(study.cells, study.checkpoint, judged)]}
+    """Return the tables of the page, under cosine and at constant rates: all routers have one R."""
+    constant = modtf.Study.read(STUDIES / "factors.zip")
+    judged = [judged_cells(each.judged_measures)["routers at one R"] for each in (study, constant)]
+    tables = zip((study, constant), judged, strict=True)
+    return {
+        "measures.md": [
+            stands_on(each.cells, each.checkpoint, markdown_table(*cells)) for each, cells in tables
+        ]
+    }
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
