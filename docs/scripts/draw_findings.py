@@ -67,8 +67,8 @@ def routing_by_the_rule(studies: Studies) -> str:
 All networks here see which rule applies. The oracle, `gt_modular`, always uses the rule's own module; `modular` learns its routing.
 In the MLP, under a cosine schedule, the oracle has {_ci(slow[0], " times the loss of `modular`")}. In the RNN it has
 {_ci(slow[1], " times the loss")}. Each has its own starting rate; there are {_models(cosine, "gt_modular", "modular")} in either network.
-At constant rates (3e-4 in the MLP, 1e-3 in the RNN) it has {_ci(ratios[MLP], " times the loss")}, from {models[0]}, and
-{_ci(ratios[RNN], " times the loss")}, from {models[1]}. Each ratio is taken on the same task. Setting: {NUM_RULES} rules, regression,
+At a constant 3e-4 in the MLP it has {_ci(ratios[MLP], " times the loss")}, from {models[0]}. At a constant
+1e-3 in the RNN it has {_ci(ratios[RNN], " times the loss")}, from {models[1]}. Each ratio is taken on the same task. Setting: {NUM_RULES} rules, regression,
 in distribution.
 
 *Caveat*: one width. Losses are means over the last tenth of training. At the last weights the first ratio is {_ci(at_last)}.
@@ -94,9 +94,10 @@ def networks_seldom_find_the_rules(studies: Studies) -> str:
 Alignment is a distance from the rules, so lower is better. It is 0 for one module per rule, and {1 - 1 / NUM_RULES:.3f} for random routing. In the MLP under a cosine
 schedule, the alignment of `modular`, whose router sees the rule and the inputs, is {slow[0]}.
 A router that sees only the rule, `modular_op`, has {slow[1]}, on 5 tasks. In the RNN they have
-{later[0]} and {later[1]}, under a cosine schedule, too.
-At constant rates (3e-4 and 1e-3) they have {_ci(found[MLP, "modular"])} and {_ci(found[MLP, "modular_op"])}
-in the MLP, from {models[0]}, and {_ci(found[RNN, "modular"])} and {_ci(found[RNN, "modular_op"])} in the RNN, from {models[1]}.
+{later[0]} and {later[1]}, also under a cosine schedule.
+At a constant rate of 3e-4 they have {_ci(found[MLP, "modular"])} and {_ci(found[MLP, "modular_op"])}
+in the MLP, from {models[0]}. At one of 1e-3 they have {_ci(found[RNN, "modular"])} and {_ci(found[RNN, "modular_op"])}
+in the RNN, from {models[1]}.
 
 ![Activation matrices of three variants](images/activation.png)
 
