@@ -59,9 +59,11 @@ def measure_factors(
 
     The information is computed from the chosen experts; every choice of a token counts the same. Few tokens
     overestimate it, so the value under permuted factors is subtracted. A factor is permuted among the tokens
-    that are alike in all other factors. If it is constant within documents, documents exchange it as a whole.
-    For a factor that comes in runs within documents, chance is too small if experts come in runs, too: the
-    permutation takes tokens as independent. Measure runs by labels and `spans` of `measure_activations`.
+    that are alike in all other factors. Tokens of a document are not independent: factors come in runs, such
+    as chat turns, and documents have topics. So documents also exchange their factors as a whole, each from a
+    random token on. What these carry about the experts beyond the permutation counts as chance, too. Without
+    `documents` tokens are taken as independent. One document cannot show whether experts follow its position
+    or only change in its course: the shares of its positions are too small.
 
     Args:
         factors: name -> integers from 0, or names, `[tokens]`; at least two.
@@ -115,8 +117,9 @@ def measure_factors(
 class _Question:
     """Cells of tokens that are alike in `factor` and `given`, for the data and for permuted factors.
 
-    They are the same for all layers. If the factor is constant within documents, documents exchange it
-    (`over`). The information that this adds to a permutation within `given` is chance, too.
+    They are the same for all layers. `within` has the factor permuted among tokens that are alike in `given`.
+    `dealt` has it exchanged by documents, and the same factors permuted like that, too: what the first carry
+    more than the second is chance that runs and documents add.
     """
 
     def __init__(self, factor: Ints, given: Ints, documents: Ints, runs: int, generator: np.random.Generator):
@@ -129,11 +132,22 @@ class _Question:
             return _joint(within, given)
 
         self.within = [permuted(factor) for _ in range(runs)]
-        first = np.zeros(documents.max() + 1, np.int64)
-        first[documents] = factor
-        alike = len(first) < len(factor) and bool((first[documents] == factor).all())
-        dealt = [generator.permutation(first)[documents] for _ in range(runs * alike)]
-        self.over = [(_joint(values, given), permuted(values)) for values in dealt]
+        several = documents.max() + 1 < len(documents)  # tokens in a document
+        dealt = [_dealt(factor, documents, generator) for _ in range(runs * several)]
+        self.dealt = [(_joint(values, given), permuted(values)) for values in dealt]
+
+
+def _dealt(factor: Ints, documents: Ints, generator: np.random.Generator) -> Ints:
+    """Return the factor of another document for each document, from a random token on and around its end.
+
+    So a factor that is constant within documents stays so, and runs stay runs.
+    """
+    order, sizes = np.argsort(documents, kind="stable"), np.bincount(documents)
+    starts, other, of = np.cumsum(sizes) - sizes, generator.permutation(len(sizes)), documents[order]
+    places = np.arange(len(order)) - starts[of] + generator.integers(sizes[other])[of]
+    dealt = np.empty_like(factor)
+    dealt[order] = factor[order][starts[other][of] + places % sizes[other][of]]
+    return dealt
 
 
 def _told(sent: tuple[Ints, Ints], asked: _Question) -> Array:
@@ -146,13 +160,15 @@ def _told(sent: tuple[Ints, Ints], asked: _Question) -> Array:
     if most < 1e-9:
         return np.zeros(2)
     chance = plain - np.array([_left(sent, cell) for cell in asked.within])
-    base = float(chance.mean())
+    base, spread = float(chance.mean()), chance.std(ddof=1)
     if base > SATURATED * most:
         return np.full(2, np.nan)
-    if asked.over:
-        chance = np.array([_left(sent, within) - _left(sent, cell) for cell, within in asked.over])
-        base += float(chance.mean())
-    return np.array([plain - _left(sent, asked.found) - base, 2.0 * chance.std(ddof=1)]) / (most - base)
+    if asked.dealt:
+        both = np.array([[_left(sent, cell) for cell in pair] for pair in asked.dealt])
+        base += float((both[:, 1] - both[:, 0]).mean())
+        spread = max(spread, both[:, 0].std(ddof=1))
+    told = np.array([plain - _left(sent, asked.found) - base, 2.0 * spread]) / (most - base)
+    return np.asarray(told.round(12))  # equal cells in another order differ by rounding
 
 
 def _left(sent: tuple[Ints, Ints], cell: Ints) -> float:

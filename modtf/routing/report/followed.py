@@ -23,8 +23,7 @@ from modtf.routing.routing import Routing
 FOLLOWS = (
     "How much information the token, its position and its label carry about the token's experts, alone and "
     "beyond all others. 0 is none, 1 is all. The value under permutation is subtracted. Grey is chance. A "
-    "line has a gap if too few tokens agree in all other factors. If a factor comes in runs within "
-    "documents, such as chat turns, and so do experts, chance is too small: it takes tokens as independent."
+    "line has a gap if too few tokens agree in all other factors."
 )
 TOPS = (
     "The experts whose tokens differ most from all tokens, and the tokens that stand out: their share at the "

@@ -67,9 +67,10 @@ def test_a_router_that_knows_nothing_is_within_chance(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_chance_band_holds_95_in_100(name):
-    """A measure that often equals a limit of its band, such as a number of experts, is inside more often."""
+    """Values that equal a limit, such as numbers of experts, count as inside; without them it is less."""
     for measure, (inside, limit, above) in coverage(name, 500).items():
-        assert 0.93 <= inside <= (0.97 if limit < 0.2 else 1.0), (measure, inside, above)
+        assert inside >= 0.93, (measure, inside, above)
+        assert inside - limit <= 0.97, (measure, inside, limit)
 
 
 @pytest.mark.parametrize("name", NAMES)

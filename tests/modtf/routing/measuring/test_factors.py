@@ -85,6 +85,75 @@ def test_documents_of_a_taste_do_not_make_domains_look_known():
     assert sum(outside) >= 18
 
 
+def in_runs(generator, sizes, mean, number):
+    """Return random values of documents of these sizes, in runs of this mean length."""
+    new = generator.random(sizes.sum()) < 1 / mean
+    new[np.cumsum(sizes) - sizes] = True
+    return generator.integers(number, size=new.sum())[np.cumsum(new) - 1]
+
+
+def documents_of_a_kind(kind, seed):
+    """Return factors, experts that do not depend on them, and documents of unequal length."""
+    generator = np.random.default_rng(seed)
+    sizes = generator.integers(10, 91, size=40)
+    documents = np.repeat(np.arange(40), sizes)
+
+    def by_document(number):
+        shares = generator.dirichlet(np.full(number, 0.5), size=40)[documents].cumsum(axis=1)
+        return (generator.random((len(documents), 1)) > shares).sum(axis=1).clip(0, number - 1)
+
+    position = np.concatenate([np.arange(size) // 10 for size in sizes])
+    turns, domain = in_runs(generator, sizes, 10, 3), generator.integers(3, size=40)[documents]
+    mixed = np.where((generator.random(40) < 0.2)[documents], turns, domain)
+    other = generator.integers(10, size=len(documents))
+    experts = in_runs(generator, sizes, 10, 4)
+    return {
+        "turns": ({"it": turns, "other": other}, experts),
+        "positions": ({"it": position, "other": other}, experts),
+        "domains, some in turns": ({"it": mixed, "other": other}, by_document(4)),
+        "topics of tokens": ({"it": by_document(30), "other": position}, by_document(4)),
+        "turns that tokens tell": ({"it": turns, "other": turns * 4 + other % 4}, experts),
+    }[kind], documents
+
+
+KINDS = ("turns", "positions", "domains, some in turns", "topics of tokens", "turns that tokens tell")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_runs_and_topics_do_not_look_like_information(kind):
+    """With tokens permuted alone, between 33% and 100% of the values alone were beyond chance."""
+    beyond: dict[tuple[str, str], list[bool]] = {}
+    for seed in range(30):
+        (factors, experts), documents = documents_of_a_kind(kind, seed)
+        for name, row in found(experts[:, np.newaxis], 4, factors, documents, seed=seed).items():
+            beyond.setdefault((name, "alone"), []).append(row.alone > row.alone_chance)
+            beyond.setdefault((name, "beyond"), []).append(row.beyond > row.beyond_chance)
+    assert all(sum(hits) <= 7 for hits in beyond.values()), beyond  # of 30
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_what_experts_follow_in_runs_is_found(kind):
+    """Experts follow the factor in 4 of 10 tokens, and are random in the others."""
+    for seed in range(5):
+        (factors, _), documents = documents_of_a_kind(kind, seed)
+        generator = np.random.default_rng(seed)
+        follows = generator.random(len(documents)) < 0.4
+        experts = np.where(follows, factors["it"] % 4, generator.integers(4, size=len(documents)))
+        row = found(experts[:, np.newaxis], 4, factors, documents)["it"]
+        assert row.alone > 2 * row.alone_chance
+        assert row.beyond > 2 * row.beyond_chance
+
+
+@pytest.mark.parametrize("factor", [np.zeros(400, int), np.arange(400) // 100])
+def test_factors_that_permutation_cannot_change_tell_nothing(factor):
+    """One value everywhere; one of its own for each document: every exchange only renames them."""
+    experts = np.random.default_rng(0).integers(4, size=(400, 1))
+    factors = {"it": factor, "other": np.arange(400) % 3}
+    row = found(experts, 4, factors, np.arange(400) // 100)["it"]
+    assert row.alone <= row.alone_chance
+    assert row.beyond <= row.beyond_chance
+
+
 def test_no_more_tokens_are_looked_at_than_are_needed(monkeypatch):
     monkeypatch.setattr(module, "MOST_TOKENS", 1000)
     some, _ = module.whole_documents(DOCUMENTS, len(DOCUMENTS), seed=0)
