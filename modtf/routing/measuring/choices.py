@@ -67,6 +67,21 @@ def whole_documents(documents: ArrayLike | None, num_tokens: int, seed: int) -> 
     return some, number[some]
 
 
+def dealt(values: Ints, documents: Ints, generator: np.random.Generator) -> Ints:
+    """Return the values of another document for each document, from a random token on and around its end.
+
+    So values that are constant within documents stay so, runs stay runs, and topics stay in one document. If
+    each token is a document of its own, the values are permuted.
+    """
+    number = np.unique(documents, return_inverse=True)[1]
+    order, sizes = np.argsort(number, kind="stable"), np.bincount(number)
+    starts, other, of = np.cumsum(sizes) - sizes, generator.permutation(len(sizes)), number[order]
+    places = np.arange(len(order)) - starts[of] + generator.integers(sizes[other])[of]
+    dealt = np.empty_like(values)
+    dealt[order] = values[order][starts[other][of] + places % sizes[other][of]]
+    return dealt
+
+
 def paired(documents: Ints, generator: np.random.Generator) -> Ints:
     """Return a random token of another document for every token `[T]`; documents are sorted from 0.
 

@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 from modtf.checks import check_integer
 from modtf.metrics.distributions import Array
 from modtf.routing.measuring.checks import Ints, Numbers
-from modtf.routing.measuring.choices import check_compared, choices_of, layers_of, whole_documents
+from modtf.routing.measuring.choices import (
+    check_compared,
+    choices_of,
+    dealt,
+    layers_of,
+    whole_documents,
+)
 from modtf.routing.measuring.experts import Experts
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.measuring.watch import measured_layers
@@ -133,21 +139,8 @@ class _Question:
 
         self.within = [permuted(factor) for _ in range(runs)]
         several = documents.max() + 1 < len(documents)  # tokens in a document
-        dealt = [_dealt(factor, documents, generator) for _ in range(runs * several)]
-        self.dealt = [(_joint(values, given), permuted(values)) for values in dealt]
-
-
-def _dealt(factor: Ints, documents: Ints, generator: np.random.Generator) -> Ints:
-    """Return the factor of another document for each document, from a random token on and around its end.
-
-    So a factor that is constant within documents stays so, and runs stay runs.
-    """
-    order, sizes = np.argsort(documents, kind="stable"), np.bincount(documents)
-    starts, other, of = np.cumsum(sizes) - sizes, generator.permutation(len(sizes)), documents[order]
-    places = np.arange(len(order)) - starts[of] + generator.integers(sizes[other])[of]
-    dealt = np.empty_like(factor)
-    dealt[order] = factor[order][starts[other][of] + places % sizes[other][of]]
-    return dealt
+        exchanged = [dealt(factor, documents, generator) for _ in range(runs * several)]
+        self.dealt = [(_joint(values, given), permuted(values)) for values in exchanged]
 
 
 def _told(sent: tuple[Ints, Ints], asked: _Question) -> Array:

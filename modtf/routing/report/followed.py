@@ -13,7 +13,7 @@ from modtf.metrics.distributions import Array
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import Factor, measure_factors
 from modtf.routing.measuring.checks import Ints
-from modtf.routing.measuring.choices import Layer, choices_of, layers_of, whole_documents
+from modtf.routing.measuring.choices import Layer, choices_of, dealt, layers_of, whole_documents
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.measuring.watch import measured_layers
 from modtf.routing.names import Names
@@ -27,7 +27,8 @@ FOLLOWS = (
 )
 TOPS = (
     "The experts whose tokens differ most from all tokens, and the tokens that stand out: their share at the "
-    "expert, and in brackets among all tokens. bits: how far the tokens differ, beyond permuted tokens."
+    "expert, and in brackets among all tokens. bits: how far the tokens differ, beyond tokens of other "
+    "documents."
 )
 TOP, LEAST = 6, 5  # tokens that are named of an expert; times that these occur
 
@@ -82,7 +83,7 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
 def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataFrame:
     """A row per layer and expert: layer, expert, choices (of tokens for it), bits, top_tokens."""
     tokens = routing.factors["token"]
-    some, _ = whole_documents(routing.documents, len(tokens), seed)
+    some, documents = whole_documents(routing.documents, len(tokens), seed)
     ids, cell = np.unique(tokens[some], return_inverse=True)
     words = [str(one) if routing.words is None else routing.words[one] for one in ids.tolist()]
     rows = []
@@ -90,10 +91,10 @@ def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataF
     for place in measured_layers(layers, some):
         layer = layers[place]
         (token, expert), number = choices_of(layer, some), layer.num_modules
-        cells = cell[token]
+        cells, others = cell[token], dealt(cell, documents, generator)[token]
         everywhere = np.bincount(cells, minlength=len(ids)) / len(cells)
         total = np.bincount(expert, minlength=number)
-        both = [_excess(expert, of, total, everywhere) for of in (generator.permutation(cells), cells)]
+        both = [_excess(expert, of, total, everywhere) for of in (others, cells)]
         chance, bits = (np.bincount(of, excess, number) / np.maximum(total, 1) for of, *_, excess in both)
         of, which, counts, excess = both[1]
         for one in np.flatnonzero(total):

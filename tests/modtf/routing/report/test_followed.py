@@ -67,6 +67,26 @@ def test_factors_side_by_side_and_top_tokens(arrays, tmp_path):
     assert "&lt;word 3&gt;" in text
 
 
+def test_topics_of_documents_are_no_words_of_experts(tmp_path):
+    """Documents have tokens and experts of their own, at random, so no expert knows tokens."""
+    generator = np.random.default_rng(0)
+    documents = np.arange(TOKENS) // 100
+
+    def by_document(number):
+        shares = generator.dirichlet(np.full(number, 0.3), size=40)[documents].cumsum(axis=1)
+        return (generator.random((TOKENS, 1)) > shares).sum(axis=1).clip(0, number - 1)
+
+    experts, tokens = by_document(4)[:, np.newaxis], by_document(60)
+    labels = {"labels": documents % 2, "documents": documents, "tokens": tokens}
+    bits = []
+    for given_documents in (documents, np.arange(TOKENS)):
+        arrays = {"experts": experts, "num_experts": 4, **labels, "documents": given_documents}
+        run(tmp_path, arrays)
+        bits.append(pd.read_csv(tmp_path / "tokens.csv")["bits"].mean())
+    assert abs(bits[0]) < 0.03
+    assert bits[1] > 0.05
+
+
 def test_placeholders_are_left_out_and_layers_keep_their_numbers(arrays, tmp_path):
     placeholder = np.zeros_like(arrays["experts"][:1])
     run(tmp_path, arrays | {"experts": np.concatenate([placeholder, arrays["experts"]])})
