@@ -18,11 +18,8 @@ from modtf.routing.measuring.choices import paired
 
 ALL, FIRST = "router_saturation", "first_choice_saturation"
 MOST_TOKENS = 2**15
-ENOUGH = 6  # documents; there are 120 ways to pair them
-FEW = (
-    "Chance pairs documents, of which there are {}. There are so few ways to pair them that more than 5% of "
-    "unrelated checkpoints lie outside the chance limits."
-)
+ENOUGH = 6  # documents; fewer have at most 24 pairings, and with limits by those 20% to 68% lay outside
+FEW = "Chance has no limits: it pairs documents, and {} documents have too few pairings."
 
 
 @register_analysis("saturation")
@@ -89,10 +86,10 @@ class Saturation(Analysis):
                     drawn[FIRST] = same.sum() / max(taken.sum(), 1)
                 chance.append(drawn)
             rows += rows_of(data.layers[place], value, without, sizes, chance, options.confidence, (0, 1))
-        notes = data.notes
+        notes, table = data.notes, pd.DataFrame(rows)
         if data.num_documents < ENOUGH:
             notes = (*notes, FEW.format(data.num_documents))
-        table = pd.DataFrame(rows)
+            table[["chance_low", "chance_high"]] = np.nan
         panels = self.panels if ranked else self.panels[:1]
         picture = draw_measures("saturation", self.title, table, panels, data.names)
         return Analysed(table, tuple(sentences(table, data)), (picture,), notes)

@@ -66,6 +66,16 @@ def test_the_other_checkpoint_has_the_same_tokens_in_the_same_order():
             modtf.analyse_routing(arrays, "saturation", against=wrong)
 
 
+@pytest.mark.parametrize("number", [1, 2, 5, 6])
+def test_few_documents_have_too_few_pairings_for_limits(number):
+    """With limits, 20% to 68% of unrelated checkpoints were outside."""
+    arrays = ignorant(0) | {"documents": np.arange(1200) * number // 1200}
+    (found,) = modtf.analyse_routing(arrays, "saturation", against=unrelated(arrays, 1)).found.values()
+    assert found.table["chance"].notna().all()
+    assert found.table["chance_low"].notna().all() == (number == 6)
+    assert (f"and {number} documents have too few pairings." in "".join(found.notes)) == (number < 6)
+
+
 def test_shares_of_tokens_that_choose_a_variable_number_of_experts():
     arrays = variable()
     tokens: Counter[int] = Counter()
