@@ -86,8 +86,8 @@ class TrainedModels:
 
     @property
     def whole(self) -> "TrainedModels":
-        """Return the study that this is a part of; itself, if it is whole."""
-        return self if self._whole is None else self._whole[0].whole
+        """Return the study that this is a part of, at the same checkpoint; itself, if it is whole."""
+        return self._whole[0].whole if self._whole is not None and self._whole[1] else self
 
     @cached_property
     def missing(self) -> pd.DataFrame:

@@ -119,7 +119,18 @@ def rows_of_sums(population: Population, states: Mapping[str, Mapping[str, np.nd
         rows["input_bits", IID, ""] = np.array([input_bits(one) for one in population.tasks])
     probs = task.family.rule_probs(task)
     by_rule = {} if probs is None else by_frequency(states[IID], probs)
+    rows, by_rule = _known_errors(rows), _known_errors(by_rule)
     return {**rows, **by_rule, **rows_beside(task, rows), **_group_means(rows, task.family)}
+
+
+def _known_errors(rows: Rows) -> Rows:
+    """Return the rows with NaN for an error whose loss is not finite: a logit that is NaN counts as an
+    answer, so a diverged member would seem to guess."""
+    lost = {key[1:]: ~np.isfinite(values) for key, values in rows.items() if key[0] == "loss"}
+    return {
+        key: np.where(lost[key[1:]], np.nan, values) if key[0] == "error" else values
+        for key, values in rows.items()
+    }
 
 
 def by_frequency(sums: Mapping[str, np.ndarray], rule_probs: Sequence[float]) -> Rows:

@@ -18,7 +18,7 @@ from modtf.analysis.claims.registry import Find, documented_claim
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.vqa import FAMILY, MAIN, PUBLISHED_EXAMPLES, number
-from modtf.experiments.vqa.gains import NOT_LEARNED, SEED, Found, errors, learned, over
+from modtf.experiments.vqa.gains import MODEL, NOT_LEARNED, Found, errors, learned, over
 from modtf.metrics import MEASURES
 
 CLOSE, GAP, SMALL, RESIDUAL = 2.0, 5.0, 2.0, 3.0  # margins in points, chosen by modtf
@@ -117,7 +117,7 @@ def gaps(study: TrainedModels) -> Evidence:
     """Return how much worse the main libraries are on combinations never seen."""
     if not learned(study, *MAIN):
         return Evidence("out of less in distribution", lacking=NOT_LEARNED)
-    both = [errors(study, where, *MAIN).set_index(SEED) for where in (IN, OUT)]
+    both = [errors(study, where, *MAIN).set_index(MODEL) for where in (IN, OUT)]
     gap = (both[1] - both[0]).mean(axis=1).rename("gap").reset_index()
     return mean_evidence(gap, "gap", "out of less in distribution", above=GAP, level=study.level)
 

@@ -11,15 +11,15 @@ from modtf.analysis.trained import TrainedModels
 
 LEARNED = 10.0  # % error in distribution; above it, other combinations are not judged
 NOT_LEARNED = f"accuracy in distribution is below {100 - LEARNED:g}%"
-SEED = ["data_seed", "seed"]
+MODEL = ["width", "data_seed", "seed"]  # models that agree in these are compared
 Found = Iterator[Evidence]
 
 
 def errors(study: TrainedModels, distribution: str, *names: str) -> pd.DataFrame:
-    """Return the error of every data seed and seed, a column for each variant."""
+    """Return the error of every width, data seed and seed, a column for each variant."""
     rows = study.performance
     rows = rows[(rows["distribution"] == distribution) & rows["variant"].isin(names)]
-    table = rows.pivot_table("value", SEED, "variant", observed=True)
+    table = rows.pivot_table("value", MODEL, "variant", observed=True)
     return table.reindex(columns=list(names)).dropna().reset_index()
 
 
