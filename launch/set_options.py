@@ -101,10 +101,25 @@ def with_best(cells: Sequence[Cell], values: flags.FlagValues) -> list[Cell]:
     rates = [[cell.protocol.training.learning_rate for cell in some] for some in (cells, tuned)]
     if says_learning_rate(values) and rates[0] != rates[1]:
         raise ValueError("--best and a learning rate cannot both be given. Leave one out.")
-    words = (f"{cell.variant} of {cell.task.kind}: {one}" for cell, one in zip(cells, best, strict=True))
+    words = (
+        f"{cell.variant} of {cell.task.kind}: {one}{_tuned_apart(cell, one.search.base)}"
+        for cell, one in zip(cells, best, strict=True)
+    )
     lines = list(dict.fromkeys(words))
     print("\n".join([*lines[:SHOWN], *([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])]))
     return tuned
+
+
+def _tuned_apart(cell: Cell, base: Cell) -> str:
+    """Return what differs between a cell and the search whose settings it gets, with the search's values."""
+    tuned, own = [
+        (f"R = {one.task.num_rules}", f"width {one.width}", f"{training.steps:,} steps",
+         f"{training.schedule or 'constant'} schedule", f"batches of {training.batch_size}",
+         f"optimizer {training.optimizer}")
+        for one, training in ((base, base.protocol.training), (cell, cell.protocol.training))
+    ]  # fmt: skip
+    apart = [words for words, others in zip(tuned, own, strict=True) if words != others]
+    return f"; tuned at {', '.join(apart)}" if apart else ""
 
 
 def _values(namespace: str, name: str, text: str, several: bool) -> list[Any]:

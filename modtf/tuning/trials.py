@@ -126,12 +126,10 @@ def trials_table(search: Search, out: str | Path) -> str:
     trials = trials_of(search, out)
     best = best_trial(trials)
     lengths = len({trial.cell.protocol.training.steps for trial in trials}) > 1
-    names = [path.rpartition(".")[2] for path in search.space]
-    measure = search.base.task.performance
-    header = ["trial", *names, *(["steps"] if lengths else []), f"validation {measure}", "state"]
+    names = [*(path.rpartition(".")[2] for path in search.space), *(["steps"] if lengths else [])]
+    header = ["trial", *names, f"validation {search.base.task.performance}", "state"]
     body = []
-    # Complete trials come before those that Hyperband cut short, sorted by objective; unfinished ones are
-    # last.
+    # by objective: complete trials, then those that Hyperband cut short, then unfinished ones
     for trial in sorted(
         trials, key=lambda t: (math.isnan(t.objective), not t.is_whole, t.objective, t.number)
     ):
@@ -173,9 +171,11 @@ class Best:
     values: Mapping[str, Any]  # all tuned values, and always the learning rate
     objective: float
     trials: int  # the number of finished trials
+    others: int = 0  # the number of trials that failed or have not finished
 
     def __str__(self) -> str:
-        return f"{in_words(self.values)} (best of {plural(self.trials, 'trial')}, {self.search.name})"
+        left = f"; {plural(self.others, 'other')} failed or not finished" if self.others else ""
+        return f"{in_words(self.values)} (best of {plural(self.trials, 'trial')}{left}, {self.search.name})"
 
 
 def use_best(out: str | Path, cells: Sequence[Cell]) -> tuple[list[Cell], list[Best]]:
@@ -201,20 +201,20 @@ def use_best(out: str | Path, cells: Sequence[Cell]) -> tuple[list[Cell], list[B
 
 
 def _best(out: str | Path, search: Search) -> Best | None:
-    trials = [trial for trial in trials_of(search, out) if trial.status == "finished"]
-    trial = best_trial(trials)
+    trials = trials_of(search, out)
+    trial, finished = best_trial(trials), sum(trial.status == "finished" for trial in trials)
     if trial is None:
         return None
     values = {LEARNING_RATE: search.base.protocol.training.learning_rate, **trial.values}
-    return Best(search, values, trial.objective, len(trials))
+    return Best(search, values, trial.objective, finished, len(trials) - finished)
 
 
 def _choose(out: str | Path, known: Sequence[tuple[Search, Best | None]], cell: Cell) -> Best:
-    of_variant = [best for search, best in known if _kind(search.base) == _kind(cell)]
-    candidates = [best for best in of_variant if best is not None]
-    chosen = [best for best in candidates if _size(best.search.base) == _size(cell)] or candidates
+    of_variant = [(search, best) for search, best in known if _kind(search.base) == _kind(cell)]
+    of_size = [one for one in of_variant if _size(one[0].base) == _size(cell)] or of_variant
+    chosen = [best for _, best in of_size if best is not None]
     # the fields that two searches must share for their objectives to be comparable
-    bases = [best.search.base for best in chosen]
+    bases = (best.search.base for best in chosen)
     ways = {(_size(base), base.members, base.protocol.replace(learning_rate=1.0)) for base in bases}
     if len(ways) == 1:
         return min(chosen, key=lambda best: best.objective)

@@ -125,7 +125,9 @@ def test_sweep_uses_what_was_found_and_run_does_not_mix_it_with_others(tuned, ca
     cells = with_best(cells_of_flags(values), values)
     assert [cell.protocol.training.learning_rate for cell in cells] == [0.02] * 2
     assert [cell.task.num_rules for cell in cells] == [2, 4]
-    assert capsys.readouterr().out.count("modular of mlp_regression") == 1
+    said = capsys.readouterr().out
+    assert said.count("modular of mlp_regression") == 1
+    assert "; tuned at R = 8" in said, "another number of rules than that of the search"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from cheap import search_of
 from modtf.space import parse_axis
 from modtf.tuning import Search, use_best
 from modtf.tuning.search import TRIALS
+from modtf.tuning.trials import trials_of
 
 
 def best(tune, cell):
@@ -41,6 +42,23 @@ def test_what_was_tuned_at_this_size_counts_first(tune):
         ValueError, match="modular of mlp_regression was tuned in several ways that cannot be"
     ):
         best(tune, replace(small.base, width=16))
+
+
+def test_a_search_of_this_size_without_a_result_is_not_replaced_by_another_size(tune):
+    tune(search_of("0.001,0.1"))
+    large = search_of("0.5", width=8)  # diverges
+    tune(large)
+    with pytest.raises(ValueError, match="no trial of modular of mlp_regression has finished without"):
+        best(tune, large.base)
+
+
+def test_trials_without_a_result_are_said(tune):
+    search = search_of("0.001,0.05,0.01,0.1")  # 0.05 fails
+    tune(search, shard="0/2")
+    finished = sum(trial.status == "finished" for trial in trials_of(search, tune.out))
+    assert 0 < finished < 4
+    words = "1 other" if finished == 3 else f"{4 - finished} others"
+    assert f"{words} failed or not finished, {search.name}" in str(best(tune, search.base))
 
 
 def test_searches_in_one_way_are_compared_others_are_not(tune):
