@@ -82,7 +82,7 @@ def evidence_words(row: pd.Series, level: float) -> str:
     parts = [f"{row['evidence']}{weakest}: {value:.3g}{unit}{interval}, expected {row['expected']}, "]
     parts[0] += plural(row["num_tasks"], "task")
     if row["num_missing"]:
-        parts.append(f"{plural(row['num_missing'], 'value')} missing because models diverged")
+        parts.append(f"{plural(row['num_missing'], 'value')} missing because models diverged or collapsed")
     return "; ".join([*parts, *([row["why"]] if row["why"] else []), letters(row)])
 
 

@@ -86,7 +86,9 @@ def methods(rows: pd.DataFrame, study: TrainedModels) -> pd.DataFrame:
     """
     results = study.results
     results = results[(results["measure"] == "error") & (results["condition"] == IID)]
-    of = results.groupby("variant", observed=True).agg(steps=("steps", "max"), error=("value", "mean"))
+    by_variant = results.groupby("variant", observed=True)
+    # NaN, which comes last, if a model diverged: the mean of the others is not that of the variant
+    of = by_variant.agg(steps=("steps", "max"), error=("value", lambda errors: errors.mean(skipna=False)))
     plain: dict[str, str] = {}
     for method, part in of.groupby(lambda name: str(name).partition(" (")[0]):
         chosen = str(part.sort_values(["steps", "error"], ascending=[False, True]).index[0])
@@ -116,7 +118,8 @@ def table_1(study: TrainedModels) -> str:
     rows = by_parts(study)
     means = summarise(rows, ["variant", "parts"], [*KIND, "width"], value="accuracy", level=study.level)
     means = means.set_index(["variant", "parts"])
-    published = PUBLISHED.get(dataset_of(rows), {})
+    is_published = set(parse_options(str(rows["task_options"].iloc[0]))) == {"dataset"}
+    published = PUBLISHED.get(dataset_of(rows), {}) if is_published else {}
     body = []
     for name in study.variants:
         values = [rows[(rows["variant"] == name) & (rows["parts"] == k)]["accuracy"] for k in SIZES]
@@ -180,7 +183,8 @@ def trainings(study: TrainedModels) -> str:
     for name in study.variants:
         of = results[results["variant"] == name]
         part = study.of_variants([name])
-        rates = {cell.definition.protocol.training.learning_rate for cell in part.cells}
+        finished = [cell.definition.protocol for cell in part.cells if cell.is_finished]
+        rates = {protocol.training.learning_rate for protocol in finished}
         parameters = of.groupby(["data_seed", "seed"])["num_parameters"].first()
         shown = f"{parameters.min():,}" + f" to {parameters.max():,}" * (parameters.nunique() > 1)
         steps, tasks = of["steps"].max(), of["data_seed"].nunique()

@@ -90,13 +90,14 @@ def single_corruptions_are_learned(study: TrainedModels) -> Found:
 
 
 def correlations(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
-    """Pearson's r of two columns over the compositions of every model: the columns of a model, and `r`."""
+    """Pearson's r of two columns over the compositions of every model: the columns of a model, and `r`, which
+    is NaN where a column does not vary."""
     coefficients = []
     key = [*KIND, "width", "variant", "data_seed", "seed"]
     for model, part in rows.groupby(key, observed=True):
         part = part[[first, second]].dropna()
-        if len(part) > 2 and (part.std() > 0).all():
-            coefficients.append((*model, float(np.corrcoef(part[first], part[second])[0, 1])))
+        varies = len(part) > 2 and (part.std() > 0).all()
+        coefficients.append((*model, np.corrcoef(part.T)[0, 1] if varies else np.nan))
     return pd.DataFrame(coefficients, columns=[*key, "r"])
 
 
@@ -173,8 +174,12 @@ def lowest_severity_is_easier(study: TrainedModels) -> Found:
         yield Evidence("gain", lacking="no models of both severities")
         return
     key = ["width", "variant", "data_seed", "seed", "parts"]
-    main = by_parts(study.whole.of_kind(*kind))[[*key, "accuracy"]]
-    rows = by_parts(study).merge(main, on=key, suffixes=("", "_main"))
+    main = study.whole.of_kind(*kind)
+    unlike = _trained_otherwise(study, main)
+    for variant in unlike:
+        yield Evidence(variant, lacking="trained in another way than at the main severity")
+    rows = by_parts(study).merge(by_parts(main)[[*key, "accuracy"]], on=key, suffixes=("", "_main"))
+    rows = rows[~rows["variant"].isin(unlike)]
     rows = rows.assign(variant=rows["variant"].astype(str), gain=rows["accuracy"] - rows["accuracy_main"])
     for parts in (2, 3, 4):
         some = rows[rows["parts"] == parts]
@@ -184,6 +189,12 @@ def lowest_severity_is_easier(study: TrainedModels) -> Found:
         for better, worse in pairwise(order):
             ahead = _gain(some, better, worse)
             yield mean_evidence(ahead, "gain", f"{better} over {worse}, k = {parts}", level=study.level)
+
+
+def _trained_otherwise(first: TrainedModels, second: TrainedModels) -> list[str]:
+    """Return the variants of both whose protocol, or learning rate, is not the same in both."""
+    ways = [part.results.groupby("variant", observed=True)["protocol"].agg(set) for part in (first, second)]
+    return [str(name) for name in ways[0].index.intersection(ways[1].index) if ways[0][name] != ways[1][name]]
 
 
 @claim("corruptions_accuracy", "points that a model is further from the mean of its variant, at k = 3")

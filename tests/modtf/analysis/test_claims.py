@@ -218,7 +218,7 @@ def test_models_that_diverged_are_counted(at_tail):
     judged = study.claims(BEATS)
     (row,) = judged[judged["evidence"].str.contains("in distribution")].itertuples()
     assert (row.num_models, row.num_missing, row.num_tasks) == (20, 4, 10)
-    assert "4 values missing because models diverged" in print_claims(judged)
+    assert "4 values missing because models diverged or collapsed" in print_claims(judged)
     assert len(study.diverged) == 4
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.study import Study
-from modtf.experiments.corruptions.accuracy import PARTS, differences, methods
+from modtf.experiments.corruptions.accuracy import PARTS, differences, methods, table_1, trainings
+from modtf.experiments.corruptions.claims import correlations, lowest_severity_is_easier
 from modtf.experiments.corruptions.figures import learned
 from modtf.experiments.corruptions.invariance import ClassActivation, invariance_rows, invariance_scores
 from modtf.experiments.corruptions.trainers import TEMPERATURE, ContrastiveLoss
@@ -105,10 +106,20 @@ def test_a_method_is_what_was_trained_longest():
     assert names == ["erm (less)", "erm", "modular", "modular (sites=1)", "routed (site=3)", "routed"]
 
 
+def test_options_of_which_a_model_diverged_do_not_represent_a_method():
+    """Without the lost task, site 3 would have the smaller mean."""
+    of = [("routed (site=3)", 5.0), ("routed (site=3)", np.nan), ("routed (site=4)", 6.0)]
+    frame = pd.DataFrame(of, columns=["variant", "value"])
+    frame = frame.assign(variant=pd.Categorical(frame["variant"]), steps=1, measure="error", condition="iid")
+    study: Any = SimpleNamespace(results=frame)
+    assert methods(frame, study)["variant"].tolist() == ["routed (site=3)"] * 2 + ["routed"]
+
+
 FIXED = "trainer.sites=[1; 1; 1; 1; 1; 1]"
 START = {("erm", ""): 60.0, ("contrastive", ""): 61.0, ("modular", ""): 70.0, ("modular", FIXED): 68.0}
 SPREAD = {("modular", ""): 4.0}
 KIND = ("corruptions", "categorical", "dataset=digits")
+LOWEST = (*KIND[:2], "dataset=digits,severity=lowest")
 
 
 def rows(severity, gain, models):
@@ -125,9 +136,13 @@ def rows(severity, gain, models):
                 )
 
 
-def study(gain=3.0, lowest=(("erm", ""), ("modular", ""))):
+def results(gain=3.0, lowest=(("erm", ""), ("modular", ""))):
     frame = pd.DataFrame([*rows("main", 0, START), *rows("lowest", gain, lowest)], columns=list(COLUMNS))
-    return Study(frame.assign(protocol="p", folder="f"))
+    return frame.assign(protocol="p", folder="f")
+
+
+def study(gain=3.0, lowest=(("erm", ""), ("modular", ""))):
+    return Study(results(gain, lowest))
 
 
 def verdicts(study, *names):
@@ -144,6 +159,55 @@ def test_the_lowest_severity_is_held_against_the_main_one():
     }
     assert verdicts(study(gain=-3.0), name).iloc[1] == "contradicted"
     assert verdicts(study(lowest=[]), name).tolist() == ["not enough runs"]
+
+
+def test_severities_are_compared_at_one_checkpoint():
+    """At the last checkpoint both are 20 points less accurate, so the gain is the same."""
+    frame = results()
+    last = frame.assign(checkpoint="last", value=frame["value"] + 20)
+    judged = Study(pd.concat([frame, last], ignore_index=True)).claims(["lowest_severity_is_easier"])
+    of_lowest = judged[judged["task_options"].str.contains("lowest")]
+    assert set(of_lowest["verdict_best"]) == set(of_lowest["verdict_last"]) == {"supported"}
+
+
+def test_a_severity_that_was_trained_otherwise_is_not_compared():
+    frame = results()
+    other = frame["task_options"].str.contains("lowest") & (frame["variant"] == "erm")
+    frame.loc[other, "protocol"] = "p@0.1"
+    found = {piece.name: piece.lacking for piece in lowest_severity_is_easier(Study(frame).of_kind(*LOWEST))}
+    assert list(found) == ["erm", *(f"modular, k = {parts}" for parts in (2, 3, 4))]
+    assert found["erm"] == "trained in another way than at the main severity"
+
+
+def test_published_numbers_stand_below_the_same_images_only():
+    frame = results()
+    simulated = Study(frame.assign(task_options=frame["task_options"].str.replace("digits", "emnist")))
+    main, lowest = (table_1(simulated.of_kind(*KIND[:2], options)) for _, _, options in simulated.kinds)
+    assert "published" in main
+    assert "published" not in lowest
+
+
+def test_rates_of_unfinished_cells_are_not_listed():
+    def cell(variant, options, rate, is_finished):
+        named = dict(zip(("arch", "setting", "task_options"), KIND, strict=True))
+        protocol = SimpleNamespace(training=SimpleNamespace(learning_rate=rate))
+        return SimpleNamespace(
+            cell={**named, "variant": variant, "model_options": options},
+            definition=SimpleNamespace(protocol=protocol), is_finished=is_finished,
+        )  # fmt: skip
+
+    cells: list[Any] = [cell(*one, rate, rate == 0.01) for one in START for rate in (0.01, 0.1)]
+    lines = trainings(Study(results(), cells=cells).of_kind(*KIND)).splitlines()[2:]
+    assert [line.split("|")[2].strip() for line in lines] == ["0.01"] * len(START)
+
+
+def test_correlations_of_constant_models_are_not_numbers():
+    model = {"arch": "a", "setting": "b", "task_options": "", "width": 1, "variant": "erm", "seed": 0}
+    frame = pd.concat([
+        pd.DataFrame({"data_seed": task, "first": [1.0, 2.0, 4.0], "second": second}).assign(**model)
+        for task, second in enumerate(([1.0, 2.0, 4.0], [10.0, 10.0, 10.0]))
+    ])  # fmt: skip
+    np.testing.assert_allclose(correlations(frame, "first", "second")["r"], [1.0, np.nan])
 
 
 def test_the_spread_at_three_is_that_of_sites():

@@ -95,6 +95,14 @@ def test_nothing_is_said_of_what_is_not_learned():
     assert set(lacking) == {"accuracy in distribution is below 90%"}
 
 
+def test_every_width_has_learned_by_itself():
+    """One of two widths errs by 14%, both together by 8%."""
+    frame = results(iid=2.0)
+    wide = frame.assign(width=32, value=frame["value"].mask(frame["condition"] == "iid", 14.0))
+    judged = judge_all(study_of(pd.concat([frame, wide], ignore_index=True)), JUDGED[:1])
+    assert set(judged["why"]) == {"accuracy in distribution is below 90%"}
+
+
 def test_the_libraries_are_held_against_each_other_not_against_one():
     frame = results()
     iid = frame["condition"] == "iid"
