@@ -6,8 +6,8 @@ Names are imported on first use, because the command's flags need only the names
 from etils import epy
 
 with epy.lazy_api_imports(globals()):
+    from modtf.tuning.search import Best as Best
     from modtf.tuning.search import Search as Search
-    from modtf.tuning.trials import Best as Best
     from modtf.tuning.trials import load_trials as load_trials
     from modtf.tuning.trials import use_best as use_best
 

@@ -15,6 +15,7 @@ from modtf.studies.point import OPTIONS, options_known
 from modtf.task import science_hash
 from modtf.training.arithmetic import epochs_of
 from modtf.version import __version__
+from modtf.words import plural
 
 SEARCHES = "searches"  # in a tuning's folder; its other folders are the cells of trials
 DEFINITION = "search.json"
@@ -121,6 +122,23 @@ class Search:
             repeats = repeats + 1 if drawn in settings else 0
             settings += [drawn] if not repeats else []
         return settings
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best trial of a search."""
+
+    search: Search
+    values: Mapping[str, Any]  # all tuned values, and always the learning rate
+    objective: float
+    trials: int  # the number of finished trials
+    others: int = 0  # the number of trials that failed or have not finished
+    ties: int = 0  # the number of other cells with the same objective
+
+    def __str__(self) -> str:
+        notes = {"failed or not finished": self.others, "with the same score": self.ties}
+        apart = "".join(f"; {plural(number, 'other')} {words}" for words, number in notes.items() if number)
+        return f"{in_words(self.values)} (best of {plural(self.trials, 'trial')}{apart}, {self.search.name})"
 
 
 def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) -> list[Cell]:

@@ -1,7 +1,7 @@
 """The results of a tuning on disk: its trials, and the validation of their members."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from modtf.tuning.search import (
     EPOCHS,
     LEARNING_RATE,
     LONGEST,
+    Best,
     Search,
     find_searches,
     in_words,
@@ -163,21 +164,6 @@ def _result(trial: Trial, out: str | Path) -> tuple[str, str]:
     return shown, f"{plural(lost, 'member')} diverged" if lost else "finished"
 
 
-@dataclass(frozen=True)
-class Best:
-    """The best trial of a search."""
-
-    search: Search
-    values: Mapping[str, Any]  # all tuned values, and always the learning rate
-    objective: float
-    trials: int  # the number of finished trials
-    others: int = 0  # the number of trials that failed or have not finished
-
-    def __str__(self) -> str:
-        left = f"; {plural(self.others, 'other')} failed or not finished" if self.others else ""
-        return f"{in_words(self.values)} (best of {plural(self.trials, 'trial')}{left}, {self.search.name})"
-
-
 def use_best(out: str | Path, cells: Sequence[Cell]) -> tuple[list[Cell], list[Best]]:
     """Return the cells with the best values of a tuning, and a description of these values.
 
@@ -206,7 +192,9 @@ def _best(out: str | Path, search: Search) -> Best | None:
     if trial is None:
         return None
     values = {LEARNING_RATE: search.base.protocol.training.learning_rate, **trial.values}
-    return Best(search, values, trial.objective, finished, len(trials) - finished)
+    # Hyperband may repeat a cell
+    equal = {one.cell.folder for one in trials if one.is_whole and one.objective == trial.objective}
+    return Best(search, values, trial.objective, finished, len(trials) - finished, len(equal) - 1)
 
 
 def _choose(out: str | Path, known: Sequence[tuple[Search, Best | None]], cell: Cell) -> Best:

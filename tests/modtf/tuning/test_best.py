@@ -118,4 +118,4 @@ def test_a_rate_that_was_fixed_is_used_too(tune):
     tune(search)
     (used,), (found,) = use_best(tune.out, [search_of("1", variant="top_k").base])
     assert (used.protocol.training.learning_rate, used.router) == (0.01, {"k": 1})
-    assert str(found).startswith("learning_rate=0.01, k=1 (best of 2 trials, ")
+    assert str(found).startswith("learning_rate=0.01, k=1 (best of 2 trials; 1 other with the same score, ")
