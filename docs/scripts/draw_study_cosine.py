@@ -21,7 +21,7 @@ from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table
 from modtf.experiments.modarch.given import times
 from modtf.experiments.modarch.studies.factors_cosine import trials
-from modtf.experiments.modarch.studies.first_cosine import RATES, variants
+from modtf.experiments.modarch.studies.first_cosine import RATES, SEARCHES, variants
 
 DOCS = Path(__file__).parents[1]
 STUDIES = DOCS / "study"
@@ -39,11 +39,13 @@ def read() -> modtf.Study:
 
 
 def tuned() -> pd.DataFrame:
-    """Return the validation loss at the end of every trial; R is part of the setting's name."""
+    """Return the validation loss at the end of every trial, with its family and R."""
     table = STUDIES / "first_cosine_tuning.csv.gz"
     found = [
-        trial_losses(table, trials(variants(), chosen, num_rules)).assign(num_rules=num_rules)
-        for num_rules, chosen in RATES.items()
+        trial_losses(table, trials(variants(), chosen, num_rules, SEARCHES[family])).assign(
+            family=family, num_rules=num_rules
+        )
+        for (family, num_rules), chosen in RATES.items()
     ]
     return pd.concat(found)
 
@@ -86,10 +88,10 @@ def measured(study: modtf.Study) -> list[str]:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
-    constant = modtf.Study.read(STUDIES / "first.zip").of_families(["mlp"])
+    constant = modtf.Study.read(STUDIES / "first.zip").of_families(["mlp", "rnn"])
     searches = [
-        f"**R = {num_rules}**\n\n{rates(rows)}"
-        for num_rules, rows in tuned().groupby("num_rules", sort=False)
+        f"**{family.upper()}, R = {num_rules}**\n\n{rates(rows)}"
+        for (family, num_rules), rows in tuned().groupby(["family", "num_rules"], sort=False)
     ]
     return {"study.md": [ratios(study, constant), *measured(study), *searches]}
 

@@ -68,7 +68,8 @@ def test_under_cosine_every_router_has_the_rate_with_the_lowest_validation_loss_
     scripts = {name: runpy.run_path(str(DOCS / "scripts" / f"{name}.py")) for name in ("draw_cosine", script)}
     losses, best_rates = scripts[script]["tuned"](), scripts["draw_cosine"]["best_rates"]
     if "num_rules" in losses:
-        assert {num: best_rates(rows) for num, rows in losses.groupby("num_rules")} == study.RATES
+        groups = losses.groupby(["family", "num_rules"])
+        assert {group: best_rates(rows) for group, rows in groups} == study.RATES
     else:
         assert best_rates(losses) == study.RATES
     name = study.__name__.rpartition(".")[2]
