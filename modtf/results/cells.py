@@ -78,7 +78,7 @@ Source = Folder | Sequence[Folder] | Sequence[CellFolder]
 
 
 def find_cells(directory: Source) -> list[CellFolder]:
-    """Return every cell under one folder or several, at any depth, in the order of their paths.
+    """Return every cell under one folder or several, at any depth: by path, folders as given.
 
     An archive from `modtf report --archive` is read as a folder. Finished cells are checked against their
     manifest; damage gives a warning. Cells that were found before pass through, so that a caller can select
@@ -108,7 +108,8 @@ def find_cells(directory: Source) -> list[CellFolder]:
             raise FileNotFoundError(
                 f"The {what} {str(folder)!r} does not exist. Give one that training wrote."
             )
-        inside = {path.resolve(): _read(path) for path in _config_files(folder)}
+        # sorted here, because archives are unpacked to folders of random names
+        inside = {path.resolve(): _read(path) for path in sorted(_config_files(folder))}
         if not any(inside.values()):
             raise FileNotFoundError(
                 f"{str(folder)!r} holds no results: neither it nor its sub-folders contain a cell's "
@@ -116,7 +117,7 @@ def find_cells(directory: Source) -> list[CellFolder]:
             )
         cells |= {path: cell for path, cell in inside.items() if cell is not None}
     _refuse_copies(cells.values())
-    return [cells[path] for path in sorted(cells)]
+    return list(cells.values())
 
 
 def _config_files(folder: Path) -> Iterable[Path]:

@@ -50,6 +50,17 @@ def test_the_same_results_are_the_same_bytes_and_no_model(archive, tmp_path):
     assert names == [f"{cell}/{name}" for cell in ("one_name", "one_name~2") for name in FILES]
 
 
+def test_archives_keep_the_order_in_which_they_are_given(study, tmp_path):
+    """They are unpacked to folders of random names, by which results must not be sorted."""
+    for rules in (2, 8):
+        cells = [cell for cell in find_cells(study) if cell.cell["num_rules"] == rules]
+        write_archive(cells, tmp_path / f"{rules}.zip")
+    for order in ((2, 8), (8, 2)):
+        cells = find_cells([tmp_path / f"{rules}.zip" for rules in order])
+        assert [cell.cell["num_rules"] for cell in cells] == list(order)
+        assert find_cells(cells) == cells
+
+
 def test_what_is_unfinished_or_cannot_be_read_is_no_archive(study, tmp_path):
     (tmp_path / "open").mkdir()
     (tmp_path / "open" / "config.json").write_bytes((study / "a" / "one_name" / "config.json").read_bytes())
