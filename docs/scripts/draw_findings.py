@@ -60,13 +60,14 @@ def routing_by_the_rule(studies: Studies) -> str:
         _against(cosine.performance, "gt_modular", "modular"),
         _against(recurrent.performance, PERFECT, DENSE),
     )
+    trained = _models(cosine, "gt_modular", "modular"), _models(recurrent, PERFECT, DENSE)
     at_last = _against(cosine.at("last").performance, "gt_modular", "modular")
     return f"""\
 ## 1. Routing by the rule helps at R = {NUM_RULES}
 
 All networks here see which rule applies. The oracle, `gt_modular`, always uses the rule's own module; `modular` learns its routing.
 In the MLP, under a cosine schedule, the oracle has {_ci(slow[0], " times the loss of `modular`")}. In the RNN it has
-{_ci(slow[1], " times the loss")}. Each has its own starting rate; there are {_models(cosine, "gt_modular", "modular")} in either network.
+{_ci(slow[1], " times the loss")}. Each has its own starting rate; there are {trained[0]} in the MLP and {trained[1]} in the RNN.
 At a constant 3e-4 in the MLP it has {_ci(ratios[MLP], " times the loss")}, from {models[0]}. At a constant
 1e-3 in the RNN it has {_ci(ratios[RNN], " times the loss")}, from {models[1]}. Each ratio is taken on the same task. Setting: {NUM_RULES} rules, regression,
 in distribution.

@@ -11,7 +11,6 @@ from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.text import markdown_table
 from modtf.analysis.tracking import judged_cells
-from modtf.results import find_cells
 
 DOCS = Path(__file__).parents[1]
 STUDIES = DOCS / "study"
@@ -19,7 +18,7 @@ STUDIES = DOCS / "study"
 
 def read() -> modtf.Study:
     """Return all models under a cosine schedule."""
-    return modtf.Study.read(find_cells([STUDIES / "factors_cosine.zip", STUDIES / "recurrent_cosine.zip"]))
+    return modtf.Study.read([STUDIES / "factors_cosine.zip", STUDIES / "recurrent_cosine.zip"])
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:

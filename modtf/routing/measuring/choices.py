@@ -77,9 +77,9 @@ def dealt(values: Ints, documents: Ints, generator: np.random.Generator) -> Ints
     order, sizes = np.argsort(number, kind="stable"), np.bincount(number)
     starts, other, of = np.cumsum(sizes) - sizes, generator.permutation(len(sizes)), number[order]
     places = np.arange(len(order)) - starts[of] + generator.integers(sizes[other])[of]
-    dealt = np.empty_like(values)
-    dealt[order] = values[order][starts[other][of] + places % sizes[other][of]]
-    return dealt
+    exchanged = np.empty_like(values)
+    exchanged[order] = values[order][starts[other][of] + places % sizes[other][of]]
+    return exchanged
 
 
 def paired(documents: Ints, generator: np.random.Generator) -> Ints:
