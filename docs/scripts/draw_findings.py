@@ -97,7 +97,7 @@ schedule, the alignment of `modular`, whose router sees the rule and the inputs,
 A router that sees only the rule, `modular_op`, has {slow[1]}, on 5 tasks. In the RNN they have
 {later[0]} and {later[1]}, also under a cosine schedule.
 At a constant rate of 3e-4 they have {_ci(found[MLP, "modular"])} and {_ci(found[MLP, "modular_op"])}
-in the MLP, from {models[0]}. At one of 1e-3 they have {_ci(found[RNN, "modular"])} and {_ci(found[RNN, "modular_op"])}
+in the MLP, from {models[0]}. At a constant 1e-3 they have {_ci(found[RNN, "modular"])} and {_ci(found[RNN, "modular_op"])}
 in the RNN, from {models[1]}.
 
 ![Activation matrices of three variants](images/activation.png)
