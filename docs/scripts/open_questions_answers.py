@@ -236,7 +236,7 @@ def rules(study: modtf.Study) -> Answer:
     alike = [order == [name for name in orders[family, TOLD] if name in order]
              for (family, arm), order in orders.items() if arm != TOLD and (family, TOLD) in orders]  # fmt: skip
     text = f"""\
-The order of the variants under linear rules holds in {sum(alike)} of {len(alike)} other cases. The loss relative to `{ORACLE}` is
+The order of the variants under linear rules holds in {sum(alike)} of {len(alike)} other cases that have linear rules beside them. The loss relative to `{ORACLE}` is
 {tally(compared)} ({num_models(frame)}). The rows "{TOLD}" are the largest finite sets above.
 
 {wide(pd.concat([pd.DataFrame(other), compared]), ["family", "rules"])}"""
