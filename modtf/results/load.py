@@ -53,7 +53,7 @@ def load_results(directory: Source, progress: Progress = iter) -> pd.DataFrame:
     """
     cells = [cell for cell in find_cells(directory) if cell.is_finished]
     frame, rows = _with_new(cells, *read_tables(cells, RESULTS, progress))
-    return _described(cells, frame, rows, {**COLUMNS, **JOINED})
+    return _known_errors(_described(cells, frame, rows, {**COLUMNS, **JOINED}))
 
 
 def _with_new(
@@ -107,7 +107,7 @@ def load_history(directory: Source, progress: Progress = iter) -> pd.DataFrame:
     """
     cells = [cell for cell in find_cells(directory) if cell.is_finished and cell.has_history]
     columns = {**{name: COLUMNS[name] for name in CELL}, **HISTORY_COLUMNS, **JOINED}
-    return _described(cells, *read_tables(cells, HISTORY, progress), columns)
+    return _known_errors(_described(cells, *read_tables(cells, HISTORY, progress), columns))
 
 
 @dataclass(frozen=True)
@@ -180,12 +180,11 @@ def load_activations(directory: Source, place: str = "", **where: Any) -> list[A
                 f"{unknown.pop()!r} is not a property of a cell; expected one of {', '.join(cell.cell)}."
             )
         if cell.is_finished and cell.has_activation and all(cell.cell[k] == v for k, v in where.items()):
-            known = cell.definition.task.places.get(place)
+            task = cell.definition.task
+            known = task.places.get(place)
             arrays = {} if known is None else read_matrices(cell.path, cell.definition, known)
             if known and arrays:
-                task = cell.definition.task
-                probs = None if place else task.family.rule_probs(task)
-                names = known.rule_names
+                probs, names = None if place else task.family.rule_probs(task), known.rule_names
                 wanted.append(
                     Activations(cell.cell, **arrays, place=place, rule_names=names, rule_probs=probs)
                 )
@@ -226,17 +225,25 @@ def _described(
     return pd.DataFrame(columns)
 
 
+def _known_errors(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with NaN for errors beside a loss of NaN; earlier versions stored that of guessing."""
+    diverged = frame[(frame["measure"] == "loss") & frame["value"].isna()]
+    if diverged.empty:
+        return frame
+    of = ["folder", "data_seed", "seed", "condition", "place", *{"checkpoint", "step"}.intersection(frame)]
+    guessed = pd.MultiIndex.from_frame(frame[of]).isin(pd.MultiIndex.from_frame(diverged[of]))
+    return frame.assign(value=frame["value"].mask(guessed & (frame["measure"] == "error")))
+
+
 def _in_order(name: str, values: pd.Categorical) -> pd.Categorical:
     """Return the categories in the order of tables and figures; unknown ones follow, sorted."""
-    settings = (setting for family in FAMILIES.values() for setting in family.settings)
-    conditions = (c for family in FAMILIES.values() for c in family.all_names)
     orders: dict[str, Iterable[str]] = {
         "arch": FAMILIES,
-        "setting": settings,
+        "setting": (setting for family in FAMILIES.values() for setting in family.settings),
         "variant": VARIANTS,
         "checkpoint": CHECKPOINTS,
         "measure": MEASURES,
-        "condition": conditions,
+        "condition": (c for family in FAMILIES.values() for c in family.all_names),
     }
     names = set(values.categories)
     first = [value for value in dict.fromkeys(orders.get(name, ())) if value in names]

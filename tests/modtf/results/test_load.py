@@ -124,6 +124,23 @@ def test_history_carries_its_cell(small_study):
     assert "error" in set(history.loc[history["setting"] == "classification", "measure"])
 
 
+def test_the_error_of_a_model_that_diverged_is_unknown(tmp_path):
+    """Earlier versions wrote the error of guessing beside a loss of NaN."""
+    folder = one_cell(tmp_path)
+    for name in ("results.csv", "history.csv"):
+        frame = pd.read_csv(folder / name, keep_default_na=False)
+        first = (frame["seed"] == 0) & (frame["condition"] == "iid")
+        frame["value"] = frame["value"].mask(first & (frame["measure"] == "loss"), "")
+        error = frame[frame["measure"] == "loss"].assign(measure="error", value=0.5)
+        pd.concat([frame[frame["measure"] != "error"], error]).to_csv(folder / name, index=False)
+    write_manifest(folder)
+    for frame in (load_results(tmp_path), load_history(tmp_path)):
+        error = frame[frame["measure"] == "error"]
+        diverged = (error["seed"] == 0) & (error["condition"] == "iid")
+        assert error["value"].isna().equals(diverged)
+        assert 0 < diverged.mean() < 1
+
+
 def test_activations_are_chosen_by_cell_and_checkpoint(small_study):
     (found,) = load_activations(small_study, setting="regression", variant="modular", num_rules=8)
     assert found.last.shape == (6, 8, 8)
