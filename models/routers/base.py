@@ -205,7 +205,7 @@ class Router(keras.layers.Layer):
         if extra is None:
             return rule
         shape = [*extra.shape[:2], ops.shape(rule)[2]]
-        return ops.concatenate([rule, ops.broadcast_to(extra, shape)], axis=1)
+        return ops.concatenate([ops.cast(rule, extra.dtype), ops.broadcast_to(extra, shape)], axis=1)
 
     def route_with_extra(self, rule_and_extra, scores):
         """Return p of one step of a recurrence, given the result of `with_extra` for it."""
@@ -219,8 +219,10 @@ class Router(keras.layers.Layer):
         return self.route_given(rule, rule_features, scores, self.extra_of(rule))
 
     def extra_of(self, rule):
-        extra = self.extra_input(rule, self._trains)
-        return None if extra is None else ops.stop_gradient(ops.cast(extra, rule.dtype))
+        extra = self.extra_input(
+            ops.cast(rule, self.compute_dtype), self._trains
+        )  # never rounded to bfloat16
+        return None if extra is None else ops.stop_gradient(ops.cast(extra, self.compute_dtype))
 
     def route_given(self, rule, rule_features, scores, extra):
         extras = {} if extra is None else {"extra": extra}

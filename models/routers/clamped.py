@@ -113,7 +113,8 @@ class Clamped(Router):
                     f"The routing matrix of {of!r} has shape {matrices.shape[1:]}; expected "
                     f"({self.num_rules}, {self.num_rules})."
                 )
-        self.is_drawn = bool(hard) and not np.isin(matrices, (0, 1)).all()
+        # with `of`, members differ: one that alone has nothing to sample must fit the others' program
+        self.is_drawn = bool(hard) and not (of is None and np.isin(matrices, (0, 1)).all())
         self.is_perfect = np.array_equal(matrices, np.eye(self.num_rules))
         self.depends_only_on_rule = not self.is_drawn  # type: ignore[misc]  # the class says it of most
         self.rows = {"matrix": matrices}

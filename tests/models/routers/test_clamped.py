@@ -128,6 +128,21 @@ def test_twins_have_the_last_matrices_of_their_own_members(tmp_path):
         np.testing.assert_allclose(shares, matrices[0, member], atol=0.02)
 
 
+def test_a_twin_of_zeros_and_ones_fits_a_population_of_others(tmp_path):
+    """Members train in turn in a model of one member, which must have the variables of every other one."""
+    matrices = np.stack([np.eye(R), np.full([R, R], 1 / R)])[None]
+    write_activations(
+        tmp_path, last=matrices[0], best=matrices[0], history=matrices, steps=[0], data_seeds=[0, 0],
+        seeds=[0, 1],
+    )  # fmt: skip
+    both, alone = (
+        router(one, of=str(tmp_path), hard=True) for one in (MODELS[0], Population.of(MODELS[0].tasks[:1]))
+    )
+    assert [kept.shape[1:] for kept in alone.kept] == [kept.shape[1:] for kept in both.kept]
+    rule, _ = rules(5, 1, 50)
+    np.testing.assert_array_equal(alone.route(rule, rule), rule)
+
+
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("arch", ["mlp", "rnn"])
 def test_a_twin_trains_on_its_own_matrix_in_any_company(arch, hard, tmp_path, random_batch):

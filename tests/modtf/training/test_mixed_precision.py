@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import keras
 import numpy as np
 import pytest
 
@@ -37,6 +38,25 @@ def test_as_float32_but_for_rounding(arch, variant):
         assert found.dtype == "float32"
         np.testing.assert_allclose(found, exact[name], atol=0.05)
     np.testing.assert_allclose(np.sum(outputs["activation"], axis=-1), 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_fixed_routing_is_that_of_float32(hard):
+    """Noise in bfloat16 rounds to 1 for one token in 500, which then reached no module."""
+    task, options = modtf.Task(num_rules=4), {"amount": 0.3, "hard": hard}
+    features, _ = next(iter(modtf.stream(task, 2000)))
+    exact, mixed = (
+        modtf.build(task, "clamped", 8, router=options, dtype=dtype)(features)["activation"]
+        for dtype in ("float32", "mixed_bfloat16")
+    )
+    np.testing.assert_array_equal(mixed, exact)
+
+
+def test_a_recurrence_receives_noise_and_biases_in_float32():
+    task, options = modtf.Task("rnn"), {"start": 1.003}
+    router = modtf.build(task, "annealed", 8, router=options, dtype="mixed_bfloat16").router
+    given = np.asarray(router.with_extra(keras.ops.ones([1, 2, 3], "bfloat16")))
+    np.testing.assert_allclose(given[0, :, 0], [1, 1, 1.003])
 
 
 def test_a_model_of_another_precision_is_refused():
