@@ -14,7 +14,7 @@ import pandas as pd
 from modtf.cell import Cell
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.programs import lend
-from modtf.evaluation.scores import Scores, stack_scores
+from modtf.evaluation.scores import Scores, stack_scores, without
 from modtf.families import IID
 from modtf.files import atomic_path
 from modtf.models.base import ModularModel
@@ -63,7 +63,7 @@ def train_cell(
             scores["best"] = scores["last"]  # a second evaluation of the same weights is redundant
         else:
             best.restore()
-            scores["best"] = evaluator.run()
+            scores["best"] = without(evaluator.run(), best.step == 0)  # there they are the initial weights
         _save(model, folder, "best")
         scores = {name: replace(one, rows={**one.rows, **context.rows}) for name, one in scores.items()}
         board.final(context.steps, {k: float(np.mean(v)) for k, v in scores["last"].named().items()})

@@ -60,6 +60,14 @@ def mean_scores(evaluations: Sequence[Scores]) -> Scores:
     )
 
 
+def without(scores: Scores, lost: np.ndarray) -> Scores:
+    """Return the scores with NaN for some members, `lost` [P]."""
+    return Scores(
+        {key: np.where(lost, np.nan, values) for key, values in scores.rows.items()},
+        {place: np.where(lost[:, None, None], np.nan, a) for place, a in scores.activation.items()},
+    )
+
+
 def to_arrays(evaluations: Sequence[Scores]) -> dict[str, np.ndarray]:
     """Return several evaluations as arrays by name, for a checkpoint."""
     if not evaluations:

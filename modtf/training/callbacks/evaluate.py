@@ -107,7 +107,8 @@ class BestWeights(keras.callbacks.Callback):
 
     The best evaluation has the smallest performance measure, as published: the loss in regression, the error
     in classification; or the smallest result of `judge`, a number or [P]. Among equals the first counts. The
-    evaluation before training does not count.
+    evaluation before training does not count. A member without a finite evaluation keeps its initial weights
+    and the step 0.
     """
 
     def __init__(self, evaluation: EvaluateCallback, judge: Callable[[], Any] | None = None):

@@ -82,6 +82,18 @@ def test_saved_models_score_what_the_table_says(folder, small_cell):
                 np.testing.assert_allclose(rows[name], found[name], rtol=1e-5, atol=1e-6)
 
 
+def test_a_member_without_a_finite_evaluation_has_no_best(small_cell, tmp_path):
+    """Its best weights are those before training, whose loss says nothing about the training."""
+    training = replace(small_cell.protocol.training, learning_rate=1e30)
+    cell = replace(small_cell, protocol=replace(small_cell.protocol, training=training))
+    folder = run_cell(cell, tmp_path, verbose=False)
+    loss = load_results(folder).query("measure == 'loss'")
+    assert set(loss["checkpoint"]) == {"tail", "last", "best"}
+    assert not np.isfinite(loss["value"]).any()
+    (found,) = load_activations(folder)
+    assert np.isnan(found.best).all()
+
+
 @pytest.mark.slow
 def test_a_tail_reads_new_data_at_every_evaluation(small_cell, tmp_path):
     """Together they read as much as the last evaluation, and agree with it for constant weights."""
