@@ -77,7 +77,12 @@ def define_cell_flags(values: flags.FlagValues, out: str | None = None, several:
         list(settings),
         several,
     )
-    flags.DEFINE_float("learning_rate", None, "The learning rate of Adam.", flag_values=values)
+    flags.DEFINE_float(
+        "learning_rate",
+        None,
+        "The learning rate; with a schedule, that of the first step.",
+        flag_values=values,
+    )
     _define(values, "batch_size", "The number of examples per member and step.")
     words = "The precision of matrix products. tf32 and mixed_bfloat16 are faster and less precise."
     _define(values, "precision", words, PRECISIONS)

@@ -35,7 +35,11 @@ def grids(values: flags.FlagValues, families: Sequence[Family], settings: Settin
             f"--variant is empty; expected one or more of {', '.join(accepted_variants(families[0]))}."
         )
     own = _own_options(values, families, variants, models, settings)
-    shared = _shared_axes(values) | _paths({part: settings[part] for part in PARTS})
+    of_flags, of_protocol = _shared_axes(values), _paths({part: settings[part] for part in PARTS})
+    for path in of_flags.keys() & of_protocol.keys():
+        flag = path.rpartition(".")[2]
+        raise ValueError(f"--{flag} and --set {path} cannot both be given. Leave one out.")
+    shared = of_flags | of_protocol
     for family in families:
         axes = {"arch": family.name, **_task_axes(family, families, settings), **shared}
         parts = [grid(variant=name, **_paths(some)) for (of, name), some in own.items() if of == family.name]

@@ -36,6 +36,7 @@ from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.models.architectures.sizes import check_size
 from modtf.models.own import MODELS
 from modtf.protocol import PLACES, STRATEGIES, preset
+from modtf.studies.point import OPTIONS
 from modtf.words import tensorboard_line
 
 if TYPE_CHECKING:
@@ -159,10 +160,12 @@ def announce(asked: Asked) -> None:
         f"{asked.learning_rate} (preset {asked.preset}). Writing to {asked.out}",
         flush=True,
     )
-    for name in dict.fromkeys(name for cell in asked.plain for name in cell.router):
-        users = [cell.variant for cell in asked.plain if name in cell.router]
-        if len(users) < len(asked.plain):
-            print(f"router.{name} applies to {', '.join(users)} only.", flush=True)
+    for namespace in OPTIONS:
+        given = [(cell.variant, getattr(cell, namespace)) for cell in asked.plain]
+        for name in dict.fromkeys(name for _, options in given for name in options):
+            users = [variant for variant, options in given if name in options]
+            if len(users) < len(given):
+                print(f"{namespace}.{name} applies to {', '.join(users)} only.", flush=True)
 
 
 def train(asked: Asked, states: "dict[str, State]", values: flags.FlagValues) -> list[Cell]:

@@ -44,7 +44,7 @@ def define_settings(values: flags.FlagValues) -> None:
 def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
     """Parse --set and the families' own flags; with `several`, commas separate values to combine.
 
-    Raise `ValueError` on a text in another form, and on unknown options and fields.
+    Raise `ValueError` on a text in another form, on unknown options and fields, and on repeated ones.
     """
     own = {name: values[name] for name in _family_options() if name in values}
     texts = [
@@ -59,6 +59,8 @@ def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
                 f"--set {text}: expected NAMESPACE.NAME=VALUE with a namespace of {', '.join(ALL)}, "
                 f"such as {EXAMPLE}."
             )
+        if name in settings[namespace]:
+            raise ValueError(f"--set {text}: {path} is given twice. Leave one out.")
         settings[namespace][name] = _values(namespace, name, value, several)
     return settings
 

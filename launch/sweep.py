@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 SHOWN = 10  # failures that are listed
 YEAR = 24 * 365  # hours
+#: option of an engine -> its flag
+OF_ENGINES = {"workers": "workers", "cpus": "cpus_per_cell", "gpus": "gpus_per_cell"}
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -96,7 +98,8 @@ def main(values: flags.FlagValues) -> None:
 def engine_of(
     cells: Sequence[Cell], out: Path, plugins: Sequence[str], values: flags.FlagValues
 ) -> tuple["Work", "Engine"]:
-    """Return the work and its engine; raise `ValueError` if a cell does not fit into memory."""
+    """Return the work and its engine; raise `ValueError` if a cell does not fit into memory, or a flag
+    belongs to another engine."""
     from modtf.engines.state import state_of
     from modtf.engines.work import Work
     from modtf.plugins import load_plugin
@@ -106,9 +109,13 @@ def engine_of(
         check_memory([cell for cell in cells if state_of(cell, out).name != "finished"])
     places = tuple(load_plugin(plugin) for plugin in plugins)  # absolute, for other processes
     work = Work(str(out.absolute()), plugins=places, retry_failed=values.retry_failed)
-    options = {"workers": values.workers, "cpus": values.cpus_per_cell, "gpus": values.gpus_per_cell}
-    known = inspect.signature(chosen).parameters
-    return work, chosen(**{name: value for name, value in options.items() if name in known})
+    known, options = inspect.signature(chosen).parameters, {}
+    for option, flag in OF_ENGINES.items():
+        if option in known:
+            options[option] = values[flag].value
+        elif values[flag].present:
+            raise ValueError(f"--{flag} has no meaning for --engine={values.engine}. Leave it out.")
+    return work, chosen(**options)
 
 
 def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], values: flags.FlagValues) -> None:

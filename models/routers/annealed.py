@@ -22,7 +22,7 @@ class Annealed(Router):
     Args:
         modules: M; R by default.
         start, end: temperatures, from 0.001 to 1000.
-        steps: at least 1; at most the protocol's training steps.
+        steps: at least 1. A training with fewer steps does not reach `end`.
     """
 
     needs_scores = True

@@ -11,6 +11,7 @@ from modtf.models.routers.base import Router, RouterSetup, replica_context
 
 BALANCES = ("none", "auxiliary", "bias")
 SCOPES = ("batch", "sequence")
+STRENGTH, RATE = 0.01, 0.001
 
 
 @register_router("balanced")
@@ -29,10 +30,10 @@ class Balanced(Router):
             a bias are chosen. After every training step the bias rises by `rate` for modules that fewer
             tokens chose than the mean, and falls by it for those that more chose (Wang et al. 2024). It needs
             k < M. "none": no balancing.
-        strength: the factor of the penalty, from 0 to 1e6.
-        rate: the step of the bias, from 0 to 1.
-        scope: the tokens of one penalty: the whole "batch", or every "sequence" (example) by itself,
-            averaged. An example of the mlp is one token, which would have to spread over the modules.
+        strength: of "auxiliary": the factor of the penalty, from 0 to 1e6.
+        rate: of "bias": the step of the bias, from 0 to 1.
+        scope: of "auxiliary": the tokens of one penalty: the whole "batch", or every "sequence" (example) by
+            itself, averaged. An example of the mlp is one token, which would have to spread over the modules.
     """
 
     needs_scores = True
@@ -46,15 +47,25 @@ class Balanced(Router):
         modules: int | None = None,
         k: int | None = None,
         balance: str = "none",
-        strength: float = 0.01,
-        rate: float = 0.001,
-        scope: str = "batch",
+        strength: float = STRENGTH,
+        rate: float = RATE,
+        scope: str = SCOPES[0],
     ):
         super().__init__(setup, modules=modules)
         self.k = self.num_modules if k is None else self.check_chosen(k)
         check_choice("balance", balance, BALANCES)
         check_choice("scope", scope, SCOPES)
         self.balance, self.scope = balance, scope
+        for name, value, usual, needed in (
+            ("strength", strength, STRENGTH, "auxiliary"),
+            ("scope", scope, SCOPES[0], "auxiliary"),
+            ("rate", rate, RATE, "bias"),
+        ):
+            if value != usual and balance != needed:
+                raise ValueError(
+                    f"{name}={value!r} has a meaning for balance={needed!r} only, and balance={balance!r}. "
+                    "Leave it out."
+                )
         self.strength = check_number("strength", strength, 0.0, 1e6) * (balance == "auxiliary")
         self.rate = check_number("rate", rate, 0.0, 1.0)
         if balance == "bias":

@@ -209,19 +209,16 @@ class Router(keras.layers.Layer):
 
     def route_with_extra(self, rule_and_extra, scores):
         """Return p of one step of a recurrence, given the result of `with_extra` for it."""
-        rule, extra = rule_and_extra, None
-        if rule_and_extra.shape[1] > self.num_rules:
-            rule, extra = rule_and_extra[:, : self.num_rules], rule_and_extra[:, self.num_rules :]
-        return self.route_given(rule, rule, scores, extra)
+        rule, extra = rule_and_extra[:, : self.num_rules], rule_and_extra[:, self.num_rules :]
+        return self.route_given(rule, rule, scores, extra if extra.shape[1] else None)
 
     def route(self, rule, rule_features, scores=None):
         """Return the result of `call`. Raise `ValueError` if p does not have the shape [P, M, T]."""
         return self.route_given(rule, rule_features, scores, self.extra_of(rule))
 
     def extra_of(self, rule):
-        extra = self.extra_input(
-            ops.cast(rule, self.compute_dtype), self._trains
-        )  # never rounded to bfloat16
+        precise = None if rule is None else ops.cast(rule, self.compute_dtype)  # never rounded to bfloat16
+        extra = self.extra_input(precise, self._trains)
         return None if extra is None else ops.stop_gradient(ops.cast(extra, self.compute_dtype))
 
     def route_given(self, rule, rule_features, scores, extra):

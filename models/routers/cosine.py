@@ -24,7 +24,8 @@ class Cosine(Router):
     Args:
         modules: M; R by default.
         dimensions: the number of dimensions of the embeddings.
-        temperature: the initial value of the learned temperature, from 0.001 to 1000.
+        temperature: the initial value of the learned temperature, from 0.001 to 1000. Every member starts
+            from it times its own factor, between exp(-1/sqrt(M)) and exp(1/sqrt(M)).
     """
 
     needs_scores = True

@@ -33,6 +33,9 @@ REFUSED = {
         "--set task.num_rules=4": "task.num_rules is not known. The options of the families: form,",
         "--set task.search=v2": "search='v2' has no meaning for arch='mlp', whose options are: form, zipf",
         "--set router.heat=2": "router.heat is not known. The options of monolithic and modular and ",
+        "--steps=5 --set training.steps=6": "--steps and --set training.steps cannot both be given",
+        "--set model.cell=simple --set model.cell=lstm": "model.cell=lstm: model.cell is given twice",
+        "--arch=mha --search=v1 --set task.search=v2": "task.search is given twice",
         "--arch=vqa_mnist --variant=gt_modular --set=model.library=sub_bogus_all":
             "library='sub_bogus_all' is not valid; expected",
         "--arch=vqa_mnist --variant=modular_op --set=model.library=all_all_all":
@@ -52,6 +55,8 @@ REFUSED = {
         "--arch=mlp --set evaluation.conditions=len30": "condition='len30' is not known; expected one of",
         "--study=testing --shard=3/3": "--shard=3/3 is not valid; expected i/n",
         "--study=testing --workers=0": "workers=0 is not valid",
+        "--study=testing --gpus_per_cell=1": "--gpus_per_cell has no meaning for --engine=local",
+        "--study=testing --engine=ray --workers=2": "--workers has no meaning for --engine=ray",
         "--study=paper --steps=5": "--steps cannot be given with --study",
         "--study=paper --set=training.steps=5": "--set cannot be given with --study",
         "--study=paper --search=v2": "--search cannot be given with --study",

@@ -12,7 +12,7 @@ from processes import python
 from simulated_results import write_cell
 
 from modtf import launch
-from modtf.launch.run import command, main
+from modtf.launch.run import announce, command, main, resolve
 from modtf.results import load_results
 
 SCRIPT = Path(__file__).parents[2] / "launch" / "run.py"
@@ -72,6 +72,14 @@ def test_data_that_are_not_there_are_one_line_before_anything_else(tmp_path, mon
             main(given(launch.run, *asked, f"--out={tmp_path / 'out'}"))
     assert capsys.readouterr().out == ""
     assert not (tmp_path / "out").exists()
+
+
+def test_options_of_some_variants_are_said(tmp_path, capsys):
+    arguments = ["--arch=corruptions", f"--out={tmp_path}", "--set=trainer.strength=2", "--set=model.site=1"]
+    announce(resolve(given(launch.run, *arguments)))
+    said = capsys.readouterr().out
+    assert "trainer.strength applies to contrastive, modular only." in said
+    assert "model.site" not in said, "it applies to all"
 
 
 def test_a_router_that_is_refused_does_not_stop_the_others(tmp_path, monkeypatch, capsys):

@@ -50,7 +50,15 @@ def test_the_learning_rate_and_what_the_router_declares(declares):
     }
 
 
-@pytest.mark.parametrize("name", [name for name in ROUTERS if ROUTERS[name].tunable])
+@pytest.mark.parametrize(
+    ("balance", "tuned"), [("none", []), ("auxiliary", ["router.strength"]), ("bias", ["router.rate"])]
+)
+def test_only_options_with_a_meaning_are_tuned(balance, tuned):
+    cell = base("balanced", num_rules=4, width=16, **{"router.k": 1, "router.balance": balance})
+    assert list(space_of(cell, {}, fix_learning_rate=True)) == tuned
+
+
+@pytest.mark.parametrize("name", [n for n in ROUTERS if ROUTERS[n].tunable and n != "balanced"])
 def test_what_routers_declare_they_accept(name):
     declared = {f"router.{option}": str(axis) for option, axis in map(parse_named, ROUTERS[name].tunable)}
     space = space_of(base(name, num_rules=8, width=32), {}, fix_learning_rate=True)
