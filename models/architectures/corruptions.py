@@ -51,6 +51,11 @@ class CorruptionsNetwork(ModularModel):
     ):
         task, seed = self.population.members[0]
         self.dataset, self.told, self.autoencoders = DATASETS[task.dataset], told, autoencoders
+        if self.dtype_policy.name != "float32":
+            raise ValueError(
+                f"dtype={self.dtype_policy.name!r}: the network 'corruptions' computes in float32. Leave out "
+                "dtype, or --precision."
+            )
         check_choice("label", label, LABELS)
         self.label = label if labelled else None
         if (told or labelled) and self.population.family.rule_names(task) != RULES:

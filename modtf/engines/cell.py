@@ -69,7 +69,7 @@ def run_cell(
         cell: the cell to run.
         out: the folder of the study, which holds a folder for the cell.
         strategy: a result of `choose_strategy`: a `tf.distribute.Strategy`, names of devices, or None for the
-            default device.
+            default device. Members that train one after the other use one device in place of several names.
         data: where the data are made, see `modtf.train`; it changes only the last bits of the numbers.
         verbose: whether to show a progress bar.
         callbacks: more Keras callbacks, see `modtf.train`.
@@ -109,11 +109,15 @@ def run_cell(
     check_writable(out)
     if known is None:
         check_size(cell)
+    alone = trains_alone(cell)
+    if alone and isinstance(strategy, tuple):
+        print(f"{cell.label}: one device is used, because its members train one after the other.")
+        strategy = None
     model = _model(cell, strategy)  # an invalid model fails before anything is written
     with held(out, cell.folder, wait=wait):
         state = state_under_lock(cell, out, state)
         if state.name != "finished":
-            train = train_in_turn if trains_alone(cell) else train_cell
+            train = train_in_turn if alone else train_cell
             with finishing(cell, out, state), _scope(strategy):
                 _begin(cell, folder, strategy)
                 devices = strategy if isinstance(strategy, tuple) else ()

@@ -189,3 +189,10 @@ def test_what_is_refused():
         modtf.build(task, "labelled", 4, label="sum")
     with pytest.raises(ValueError, match="site=6 is not valid; expected 0 to 5"):
         modtf.build(task, "routed", 4, site=6)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "mixed_bfloat16"])
+def test_another_precision_is_refused(dtype):
+    """Its layers are Keras's own, in float32; only the images would be rounded."""
+    with pytest.raises(ValueError, match="the network 'corruptions' computes in float32"):
+        modtf.build(modtf.Task("corruptions"), "erm", 4, dtype=dtype)

@@ -75,3 +75,18 @@ def test_a_model_that_diverges_is_counted(tmp_path):
     study = modtf.Study.read(tmp_path)
     assert study.diverged["variant"].tolist() == ["all_all_all"]
     assert "(1 lost)" in study.table()
+
+
+def test_members_that_train_in_turn_use_one_of_several_devices(tmp_path, monkeypatch, capsys):
+    """`--strategy=auto` names all GPUs; several devices share members that train side by side only."""
+    asked = {}
+
+    def train(*_, **how):
+        asked.update(how)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("modtf.engines.cell.train_in_turn", train)
+    with pytest.raises(KeyboardInterrupt):
+        modtf.run_cell(cell_of("all_all_all", ((0, 0), (1, 0))), tmp_path, strategy=("CPU:0", "CPU:0"))
+    assert asked["devices"] == ()
+    assert "one device is used, because its members train one after the other" in capsys.readouterr().out
