@@ -64,7 +64,8 @@ class Training:
         rate = check_number("learning_rate", self.learning_rate, SMALLEST, LARGEST)
         object.__setattr__(self, "learning_rate", rate)
         if self.clipnorm is not None:
-            check_number("clipnorm", self.clipnorm, SMALLEST, LARGEST)
+            norm = check_number("clipnorm", self.clipnorm, SMALLEST, LARGEST)
+            object.__setattr__(self, "clipnorm", norm)  # 1 and 1.0 are one protocol, with one hash
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("schedule", self.schedule, (None, *SCHEDULES))

@@ -38,7 +38,8 @@ class ExpertChoice(Router):
         logs = ops.log_softmax(scores, axis=1)  # a share may round to 0, its logarithm does not
         of_batch = whole_batch(ops.stop_gradient(logs))
         num_tokens = ops.shape(of_batch)[2]
-        taken = ops.cast(ops.cast(num_tokens, "float32") * (self.capacity / self.num_modules), "int32")
+        # in this order a whole number of tokens stays one
+        taken = ops.cast(ops.cast(num_tokens, "float32") * self.capacity / self.num_modules, "int32")
         taken = ops.clip(taken, 1, num_tokens)
         order = ops.sort(of_batch, axis=2)
         least = ops.take(order, ops.reshape(num_tokens - taken, [1]), axis=2)

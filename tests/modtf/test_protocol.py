@@ -6,7 +6,7 @@ from modtf.cell import Cell
 from modtf.families import FAMILIES, IID, with_free_rules
 from modtf.protocol import PRESETS, Evaluation, Protocol, Training, preset, tail_length
 from modtf.studies.estimate import evaluation_tokens
-from modtf.task import Task
+from modtf.task import Task, science_hash
 from modtf.training.arithmetic import BACKWARD, epochs_of
 
 EVERY = [(arch, setting) for arch, family in FAMILIES.items() for setting in family.settings]
@@ -98,6 +98,12 @@ def test_published_sizes(arch, setting, batch_size, activation_batch_size, token
     expected["tokens"] = 1_000 * activation_batch_size * FAMILIES[arch].num_tokens(Task(arch))
     expected |= {"activation_batch_size": activation_batch_size, "conditions": None}
     assert Protocol.published(Task(arch, setting)).evaluation == Evaluation(**expected)
+
+
+def test_equal_numbers_have_one_hash():
+    whole, real = (Training(steps=1, learning_rate=n, clipnorm=n, weight_decay=n) for n in (1, 1.0))
+    hashes = {science_hash(Protocol(training, Evaluation()).to_dict()) for training in (whole, real)}
+    assert len(hashes) == 1
 
 
 def test_a_smaller_evaluation():
