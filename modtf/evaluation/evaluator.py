@@ -13,6 +13,7 @@ from modtf.condition import IID
 from modtf.evaluation.accumulate import Accumulator, ActivationSums, PerformanceSums, State
 from modtf.evaluation.batches import alike, choose_place, evaluation_batches
 from modtf.evaluation.outputs import failures_explained, find_outputs, find_routers
+from modtf.evaluation.programs import compiled_of
 from modtf.evaluation.scores import Rows, Scores, measure_members, rates, rows_of_sums
 from modtf.family import Family
 from modtf.models.base import ModularModel
@@ -22,6 +23,7 @@ from modtf.population import Population
 from modtf.protocol import Evaluation
 from modtf.registry import resolve
 from modtf.task import SPLITS, Task
+from modtf.xla.switches import use_precision
 
 
 def evaluate(
@@ -64,6 +66,8 @@ def evaluate(
         population = replace(population, seeds=model.population.seeds)  # of the training data
     evaluation = Evaluation() if evaluation is None else evaluation
     check_type("evaluation", evaluation, Evaluation)
+    if compiled_of(model) is None:  # otherwise training has set the precision
+        use_precision("float32")
     scores = Evaluator(model, population, evaluation, split, seed, data).run()
     members = [scores.member(i) for i in range(len(population))]
     return members if population.has_axis else members[0]
@@ -86,8 +90,7 @@ class Evaluator:
     ):
         task, family = population.task, population.family
         self._on_device = choose_place(data, family) == "device"
-        self.model, self.population = model, population.with_seed(seed)
-        self._trained = population
+        self.model, self._trained, self.population = model, population, population.with_seed(seed)
         last_axes = find_outputs(model, population)
         activation = {name: p.output for name, p in task.places.items() if p.output in last_axes}
         self.has_activation = bool(activation)
@@ -98,8 +101,7 @@ class Evaluator:
         #: what routers add to the loss, by place
         self.penalties = {p: r.penalty_name for p, r in self.routers.items() if r.penalty_name}
         self.exact_usage = "" not in activation or _has_exact_usage(family, self.routers.get(""))
-        self.draws = 1 if self.exact_usage else evaluation.draws
-        self.rule_probs = family.rule_probs(task)
+        self.draws, self.rule_probs = 1 if self.exact_usage else evaluation.draws, family.rule_probs(task)
         self.probes = [probe for probe in family.probes(task) if probe.output in last_axes]
         performance = {"target": PerformanceSums(self.population)}
         probed = {_key(p): resolve(p.accumulator)(task, last_axes[p.output]) for p in self.probes}

@@ -1,11 +1,13 @@
 """The internal names of TensorFlow that modtf needs exist, and stay as they were."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 import tensorflow as tf
 
-from modtf import Population, Protocol, Task, build
+import modtf
+from modtf import Evaluation, Population, Protocol, Task, build
 from modtf.training.compile import compile_model
 from modtf.xla.switches import OPTION, no_retracing_advice, xla_alone
 
@@ -24,6 +26,19 @@ def test_compiling_chooses_the_precision(precision_as_it_was, precision, enabled
     protocol = Protocol.published(task).replace(precision=precision)
     compile_model(build(task, "monolithic", 4), Population.of(task), protocol.training)
     assert tf.config.experimental.tensor_float_32_execution_enabled() is enabled
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_an_evaluation_is_in_float32_or_as_the_training_was(precision_as_it_was, trained):
+    """By default TensorFlow rounds products on a GPU to TensorFloat-32."""
+    task = Task()
+    model, training = build(task, "monolithic", 4), Protocol.published(task).training
+    if trained:
+        compile_model(model, Population.of(task), replace(training, precision="tf32"))
+    tf.config.experimental.enable_tensor_float_32_execution(True)
+    sizes = Evaluation(batches=1, batch_size=2, tokens=4, activation_batch_size=4, draws=1, conditions=())
+    modtf.evaluate(model, task, evaluation=sizes)
+    assert tf.config.experimental.tensor_float_32_execution_enabled() is trained
 
 
 def test_tensorflow_knows_the_option_and_has_it_back():
