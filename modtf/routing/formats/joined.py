@@ -36,8 +36,13 @@ class Document:
 def as_array(values: Any) -> NDArray[Any]:
     """Return a tensor of any precision, an array or nested lists as an array.
 
-    Raise `ValueError` if lists hold truth values among numbers: NumPy would read JSON's `true` as 1.
+    Raise `ValueError` if lists hold truth values among numbers: NumPy would read JSON's `true` as 1; or if
+    the array is masked: NumPy would read the values that the mask hides.
     """
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(
+            "an array is masked. Replace masked experts by experts.filled(-1), or leave out masked tokens"
+        )
     if hasattr(values, "detach"):  # a PyTorch tensor
         values = values.detach().cpu()
         values = (values.float() if values.is_floating_point() else values).numpy()

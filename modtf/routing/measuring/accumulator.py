@@ -139,6 +139,7 @@ class ActivationAccumulator:
             some = sums[:, place] / (self.top_k or 1)
             self.groups[place] += sum_rows(some, cell, size).reshape(self.groups[place].shape[1:])
             took = some.any(axis=1)
+            layer.sent += np.rint(sums[:, place].sum(axis=0)).astype(np.int64)
             layer.add_whole(np.stack([some[took]] * 2), classes[took])
 
     def _layers(self, activations: ArrayLike | Experts) -> Sequence[Layer]:
@@ -244,7 +245,6 @@ class ActivationAccumulator:
             permutations=check_permutations("permutations", permutations, self.groups[0].shape[2:]),
             confidence=check_number("confidence", confidence, 0.5, 0.9999),
             seed=check_integer("seed", seed, 0),
-            top_k=self.top_k,
             names=tuple(self._labels.names) or (None if self.has_labels else (ALL_TOKENS,)),
             how=how_measured(self, label_probs, confidence),
             warnings=tuple(assumed(self, self._labels, self._ids)),

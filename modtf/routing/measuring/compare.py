@@ -139,6 +139,11 @@ def compare_runs(
                 f"{first.name} has {len(first.routed)} layers and {run.name} has {len(run.routed)}; "
                 "expected the same number. Give the layers that correspond."
             )
+        if len(run.routed[0]) != len(first.routed[0]):
+            raise ValueError(
+                f"{first.name} has {len(first.routed[0])} tokens and {run.name} has {len(run.routed[0])}; "
+                "expected the same tokens in the same order. Run both models on the same texts."
+            )
     some, number = whole_documents(documents, len(first.routed[0]), seed)
     for place in progress(
         sorted(set.intersection(*({layer.layer for layer in run.measured} for run in runs)))
@@ -215,8 +220,9 @@ def _matched(
     same = a[:, rows].multiply(b[:, columns]).sum(axis=1)
     number = document.max() + 1
     apart = np.bincount(document, same - share * choices)  # residuals of a ratio of sums over documents
-    spread = np.sqrt((apart**2).sum() * number / max(number - 1, 1)) / choices.sum()
-    half = stdtrit(max(number - 1, 1), (1.0 + confidence) / 2.0) * spread
+    freedom = number - 1 if number > 1 else np.nan  # one document has no interval
+    spread = np.sqrt((apart**2).sum() * number / freedom) / choices.sum()
+    half = stdtrit(freedom, (1.0 + confidence) / 2.0) * spread
     generator, chance = np.random.default_rng(seed), []
     order = np.argsort(document, kind="stable")
     first = a[order]
@@ -230,5 +236,5 @@ def _matched(
     overlap[rows] = together[rows, columns]
     overlap = np.divide(overlap, sent, out=np.full(len(sent), np.nan), where=sent > 0)
     band = mean_and_range(np.array(chance)).tolist()
-    low, high = max(share - half, 0.0), min(share + half, 1.0)
+    low, high = np.clip([share - half, share + half], 0.0, 1.0)
     return Estimate(float(share), float(low), float(high), *band), experts, overlap

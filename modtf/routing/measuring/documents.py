@@ -46,6 +46,7 @@ class Documents:
         self.runs: list[tuple[Sums, Ints, Ints]] = []  # runs: sums, labels, numbers of their documents
         self.num_whole = self.num_runs = self.num_several = 0
         self.is_full = False  # whether `most` runs are kept already
+        self.sent: Ints = np.zeros(num_modules, np.int64)  # tokens sent to each module
         shape = num_views, num_modules
         # Documents of one label that are not kept: their number [R], their sums, and sums of products.
         self.counts = np.zeros(0, np.int64)
@@ -68,6 +69,7 @@ class Documents:
 
     def add(self, views: Sequence[Tokens], units: Units) -> None:
         """Add tokens. The first may continue a unit from before, the last may continue in the next call."""
+        self.sent += views[-1].sent()
         label, document = units.label, units.document
         sums = np.stack([v.sums(units.index, len(label)) for v in views])
         if self.open is not None and units.same_document:

@@ -169,6 +169,11 @@ def _check_sent_to_all(shared: Sequence[int], ids: NDArray[Any]) -> None:
 
 
 def _array(name: str, values: ArrayLike, kinds: str) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):  # NumPy would read what the mask hides
+        raise ValueError(
+            f"{name} are masked. Replace the masked experts by experts.filled(-1), and weights by "
+            "weights.filled(0)."
+        )
     try:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:

@@ -35,6 +35,11 @@ class Tokens:
         sums = np.bincount(place.ravel(), weights.ravel(), num_cells * self.num_modules)
         return np.asarray(sums, np.float64).reshape(num_cells, self.num_modules)
 
+    def sent(self) -> Ints:
+        """Return how many tokens have a weight above 0 for each module `[M]`, whatever the weight."""
+        assert self.modules is not None  # hard assignment always has them
+        return np.bincount(self.modules[self.weights > 0], minlength=self.num_modules)
+
 
 @dataclass(frozen=True)
 class Gates:

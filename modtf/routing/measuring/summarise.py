@@ -36,7 +36,6 @@ class Options:
     permutations: int
     confidence: float
     seed: int
-    top_k: int | None
     names: tuple[str, ...] | None
     how: str
     warnings: tuple[str, ...]
@@ -71,7 +70,7 @@ def measure_layer(
         )
     counts, label_counts = counts[:, labels], counts.sum(axis=0)[labels]
     probs = _label_probs(options.label_probs, label_counts, labels, np.flatnonzero(seen))
-    tokens = np.rint(groups[-1].sum(axis=(0, 1)) * (options.top_k or 1)).astype(np.int64)
+    tokens = documents.sent
     too_few = tokens < TOKENS_PER_LABEL * len(labels)
     views: list[View] = []
     permutations = options.permutations if len(labels) > 1 else 0  # permuting one label changes nothing

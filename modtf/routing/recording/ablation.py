@@ -72,8 +72,9 @@ class Ablation:
         of_label = (labels[:, :-1, np.newaxis] == np.arange(num_labels)) & counted[..., np.newaxis]
         self._losses += list(np.einsum("abn,bnr->bar", stacked, of_label))
         self._counts += list(of_label.sum(axis=1).astype(np.float64))
-        kept = labels[keep]
-        went = [kept[(chosen[self.runs[p]][0] == e).any(axis=1)] for p, e in self.pairs]
+        has_next = np.pad(counted, ((0, 0), (0, 1)))[keep]
+        kept = labels[keep][has_next]
+        went = [kept[(chosen[self.runs[p]][0][has_next] == e).any(axis=1)] for p, e in self.pairs]
         self._sent.append(np.array([np.bincount(some, minlength=num_labels) for some in went], np.float64))
 
     def table(self, names: Sequence[str] = ()) -> pd.DataFrame:

@@ -147,11 +147,8 @@ class _Sums:
         if self.labelled is None:
             return {}
         self._measured = self._measured or self.labelled.result(permutations=PERMUTATIONS)
-        return {
-            "adjusted_mutual_information": self._measured[place]
-            .hard.values["adjusted_mutual_information"]
-            .value
-        }
+        name = "adjusted_mutual_information"  # not that of a layer in which all tokens have the same row
+        return {name: one.hard.values[name].value for one in self._measured if one.layer == place}
 
     def anew(self) -> "_Sums":
         sums = _Sums("")

@@ -146,3 +146,19 @@ def test_a_byte_order_mark_does_not_hide_the_tokens(tmp_path):
     routing = modtf.read_routing(tmp_path, num_experts=4)
     assert isinstance(routing.activations, Sent)
     np.testing.assert_array_equal(routing.activations.experts[0], CHOSEN)
+
+
+def test_a_table_of_tokens_names_its_layers_and_all_tables_have_the_same(tmp_path):
+    """Layers 1 and 2 of one text are not layers 2 and 3 of another."""
+    for name, layers in {"a": (1, 2), "b": (2, 3)}.items():
+        rows = [f"{token},{layer},{(token + layer) % 4}" for token in range(9) for layer in layers]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["token,layer,expert", *rows]))
+    assert modtf.read_routing(tmp_path / "a.csv", num_experts=4).names.layers == ("1", "2")
+    with pytest.raises(ValueError, match=r"b\.csv has the layers 2, 3, but a\.csv has 1, 2; expected the same"):
+        modtf.read_routing(tmp_path, num_experts=4)
+
+
+def test_masked_arrays_are_refused():
+    masked = np.ma.masked_array(CHOSEN, CHOSEN == 3)
+    with pytest.raises(ValueError, match=r"an array is masked\. Replace masked experts by experts\.filled"):
+        modtf.read_routing(LIST | {"experts": masked})

@@ -150,5 +150,14 @@ def test_bad_input():
         compare_activations({"a": gates}, labels)
     with pytest.raises(ValueError, match="a has 1 layers and b has 2; expected the same number"):
         compare_activations({"a": gates, "b": np.stack([gates, gates])}, labels)
+    with pytest.raises(ValueError, match="a has 5 tokens and b has 1200; expected the same tokens in the"):
+        compare_activations({"a": gates[:5], "b": gates}, permutations=0)
     with pytest.raises(ValueError, match="labels have shape"):
         compare_activations({"a": gates, "b": gates[:5]}, labels)
+
+
+def test_one_document_has_no_interval():
+    gates, labels, documents = routed(0)
+    (found,) = compare_activations({"a": gates, "b": routed(1)[0]}, labels, documents=0 * documents)
+    assert 0 < found.shared.value < 1
+    assert np.isnan([found.shared.low, found.shared.high]).all()

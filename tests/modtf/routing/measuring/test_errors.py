@@ -12,6 +12,8 @@ from modtf.routing.measuring import ActivationAccumulator, measure_activations
 GATES, LABELS = np.full((6, 4), 0.25), np.arange(6) % 3
 
 MATRIX = {"labels": None, "activations": None, "activation_matrix": GATES}
+CHOSEN = LABELS[:, np.newaxis]
+SENT = {"activations": None, "experts": CHOSEN, "num_experts": 4}
 
 
 def spoilt(value, at=(4, 2)):
@@ -49,6 +51,8 @@ def spoilt(value, at=(4, 2)):
         ({"permutations": -1}, "permutations=-1 is not valid"),
         ({"permutations": 10**9}, "permutations=1000000000 is not valid; expected an integer of at"),
         ({"labels": np.ma.masked_array(LABELS)}, "labels are masked. Leave out"),
+        (SENT | {"experts": np.ma.masked_array(CHOSEN)}, "experts are masked. Replace the masked experts"),
+        (SENT | {"weights": np.ma.masked_array(CHOSEN)}, "weights are masked. Replace the masked experts"),
         ({"confidence": 95}, "confidence=95 is not valid; expected a number between 0.5"),
         ({"groups": ["speed"]}, "groups='speed' is not known"),
         ({"label_probs": "equal"}, "label_probs='equal' is not valid; expected 'uniform', None"),

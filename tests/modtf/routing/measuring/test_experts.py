@@ -147,3 +147,16 @@ def test_an_expert_of_every_token_is_reported(routing):
     layers = measure_activations(labels=labels, experts=given, num_experts=EXPERTS + 1, permutations=0)
     assert all(any(f"Every token goes to expert {EXPERTS} in" in w for w in one.warnings) for one in layers)
     assert not any("Every token goes" in w for one in measured(labels, experts=ids) for w in one.warnings)
+
+
+def test_dropped_choices_are_no_tokens_of_the_others():
+    """A token that keeps one of its two experts counts once there, although its whole share is there."""
+    experts = np.array([[0, -1], [1, 2], [1, 2], [-1, 0]])
+    weights = np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
+    (layer,) = measure_activations(experts=experts, num_experts=3, permutations=0)
+    assert layer.module_tokens.tolist() == [2, 2, 2]
+    (layer,) = measure_activations(experts=experts, weights=weights, num_experts=3, permutations=0)
+    assert layer.module_tokens.tolist() == [2, 2, 1]
+    gates = np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]])
+    (layer,) = measure_activations(gates, top_k=2, permutations=0)
+    assert layer.module_tokens.tolist() == [1, 1, 1]

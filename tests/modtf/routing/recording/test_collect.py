@@ -119,6 +119,27 @@ def test_a_router_that_puts_out_logits(tmp_path):
     np.testing.assert_allclose(found["weights"], largest.softmax(dim=-1).numpy()[np.newaxis], rtol=1e-6)
 
 
+class Half(Tiny):
+    """A router that returns probabilities in half precision. They sum to 1 within rounding."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = torch.nn.Sequential(self.router, torch.nn.Softmax(dim=-1)).bfloat16()
+        self.embed = self.embed.bfloat16()
+
+
+def test_probabilities_in_half_precision_are_no_logits(tmp_path):
+    torch.manual_seed(0)
+    model = Half()
+    found = read(modtf.collect(model, [TOKENS], tmp_path / "x", routers="router", top_k=3))
+    with torch.inference_mode():
+        probs = model(TOKENS).float().reshape(-1, 5)
+    assert (probs.sum(dim=-1) - 1).abs().max() > 1e-3
+    largest = probs.topk(3).values
+    expected = (largest / largest.sum(dim=-1, keepdim=True)).numpy()
+    np.testing.assert_allclose(found["weights"], expected[np.newaxis], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -83,3 +83,26 @@ def test_tensorboard_and_what_is_no_log(tmp_path):
         modtf.record(model, log=print)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="every=0"):
         modtf.record(model, every=0)
+
+
+def test_a_layer_whose_tokens_have_one_row_does_not_shift_the_others():
+    """A layer that sends all tokens to one expert has no information; the next layer keeps its own."""
+
+    class Two(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.other = torch.nn.Linear(1, 4), torch.nn.Embedding(40, 4)
+            self.other.weight.data = 9.0 * torch.eye(4)[torch.arange(40) % 4]
+
+        def forward(self, input_ids):
+            self.one(torch.ones(*input_ids.shape, 1))
+            return self.other(input_ids)
+
+    model = Two().train()
+    with modtf.record(model, every=1, routers=["one", "other"], top_k=1) as recorder:
+        recorder.next(labels=BATCHES[0] % 4)
+        model(BATCHES[0])
+    (record,) = recorder.history
+    name = "routing/adjusted_mutual_information/{}"
+    assert record[name.format("other")] == pytest.approx(1.0)
+    assert name.format("one") not in record
