@@ -41,6 +41,7 @@ def test_what_would_be_read_as_something_else_is_rejected(arrays, names, message
     ("arrays", "message"),
     [
         ({"activations": GATES, "top_k": 2}, "holds top_k = 2, which is not used. Give --top_k=2"),
+        (LIST | {"activations": GATES}, "holds gates and experts. .* Give --experts=experts"),
         (LIST | {"attention_mask": HALF.reshape(4, 15)}, "'attention_mask' of .* is 0 for 30 of 60 tokens"),
         (LIST | {"labels": np.array(["law", "nan"])[HALF]}, "labels hold 'nan', as if they were missing"),
     ],
@@ -59,6 +60,7 @@ def test_missing_labels_in_a_list_are_reported():
 
 def test_annotations_that_change_nothing_are_silent():
     modtf.read_routing({"activations": GATES, "top_k": 2}, top_k=2)
+    modtf.read_routing(LIST | {"activations": GATES}, experts="experts")
     modtf.read_routing(LIST | {"attention_mask": np.ones(TOKENS), "layer": np.full(TOKENS, 3)})
 
 
