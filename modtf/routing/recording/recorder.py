@@ -204,7 +204,7 @@ def _labels(labels: Any, arrays: Mapping[str, NDArray[Any]], others: Mapping[str
             f"labels have shape {array.shape}; expected ({number},), one for each document, or "
             f"{documents.shape}, one for each token."
         )
-    return array[documents] if len(array) == number else array
+    return array if array.shape == documents.shape else array[documents]
 
 
 def _ends(model: Any) -> list[int]:

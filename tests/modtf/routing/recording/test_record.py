@@ -104,6 +104,16 @@ def test_a_model_with_another_name_for_its_tokens(tmp_path):
     np.testing.assert_array_equal(found["tokens"], TOKENS.flatten())
 
 
+def test_labels_of_tokens_are_no_labels_of_documents():
+    """The numbers of two documents go up to 5, and there are six tokens: one label for each token."""
+    model = Positional()
+    with modtf.record(model, routers="router", top_k=1) as recorder, torch.inference_mode():
+        recorder.next(documents=[5, 0])
+        model(TOKENS[:2, :3])
+    (layer,) = recorder.measure(labels=[0, 1, 1, 1, 1, 1], permutations=0)
+    assert layer.label_counts.tolist() == [1, 5]
+
+
 def test_labels_of_documents_are_measured():
     model = make("Mixtral")
     with modtf.record(model) as recorder, torch.inference_mode():
