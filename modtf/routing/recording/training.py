@@ -147,8 +147,10 @@ class _Sums:
         if self.labelled is None:
             return {}
         self._measured = self._measured or self.labelled.result(permutations=PERMUTATIONS)
-        name = "adjusted_mutual_information"  # not that of a layer in which all tokens have the same row
-        return {name: one.hard.values[name].value for one in self._measured if one.layer == place}
+        name = "adjusted_mutual_information"
+        # a layer in which all tokens have the same row is not measured
+        found = next((one for one in self._measured if one.layer == place), None)
+        return {} if found is None else {name: found.hard.values[name].value}
 
     def anew(self) -> "_Sums":
         sums = _Sums("")

@@ -156,7 +156,9 @@ def test_a_table_of_tokens_names_its_layers_and_all_tables_have_the_same(tmp_pat
         rows = [f"{token},{layer},{(token + layer) % 4}" for token in range(9) for layer in layers]
         (tmp_path / f"{name}.csv").write_text("\n".join(["token,layer,expert", *rows]))
     assert modtf.read_routing(tmp_path / "a.csv", num_experts=4).names.layers == ("1", "2")
-    with pytest.raises(ValueError, match=r"b\.csv has the layers 2, 3, but a\.csv has 1, 2; expected the same"):
+    with pytest.raises(
+        ValueError, match=r"b\.csv has the layers 2, 3, but a\.csv has 1, 2; expected the same"
+    ):
         modtf.read_routing(tmp_path, num_experts=4)
 
 
