@@ -213,7 +213,9 @@ def _bits(A: Array, probs: Array) -> Array:
     return np.asarray((A * np.log2(ratio)).sum(axis=-1))
 
 
-def _warnings(tokens: Ints, too_few: Array, labels: Ints, counts: Ints, alone: Ints) -> Iterator[str]:
+def _warnings(
+    tokens: Ints, too_few: NDArray[np.bool_], labels: Ints, counts: Ints, alone: Ints
+) -> Iterator[str]:
     by_module, by_label = f"{len(tokens)} modules", f"{len(labels)} labels"
     enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(tokens)
     alone = alone[: len(alone) * (len(labels) > 1)]  # with a single label there is no other to compare

@@ -154,9 +154,9 @@ def test_dropped_choices_are_no_tokens_of_the_others():
     experts = np.array([[0, -1], [1, 2], [1, 2], [-1, 0]])
     weights = np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
     (layer,) = measure_activations(experts=experts, num_experts=3, permutations=0)
-    assert layer.module_tokens.tolist() == [2, 2, 2]
+    np.testing.assert_array_equal(layer.module_tokens, [2, 2, 2])
     (layer,) = measure_activations(experts=experts, weights=weights, num_experts=3, permutations=0)
-    assert layer.module_tokens.tolist() == [2, 2, 1]
+    np.testing.assert_array_equal(layer.module_tokens, [2, 2, 1])
     gates = np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]])
     (layer,) = measure_activations(gates, top_k=2, permutations=0)
-    assert layer.module_tokens.tolist() == [1, 1, 1]
+    np.testing.assert_array_equal(layer.module_tokens, [1, 1, 1])
