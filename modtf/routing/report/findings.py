@@ -13,6 +13,7 @@ from modtf.routing.measuring import Estimate, LayerMeasures
 from modtf.routing.measuring.compare import Compared
 from modtf.routing.measuring.estimates import ADJUSTED
 from modtf.routing.names import Names
+from modtf.routing.reading import Counted
 from modtf.routing.routing import Routing
 
 FIRST = ("vocabulary_specialisation", "repetition", "coactivation", "domain_specialisation")  # to be quoted
@@ -22,10 +23,12 @@ SCALE = "adjusted mutual information (0: none, 1: all there is)"
 def held(routing: Routing, file: str) -> str:
     """Return what a file holds: its layers, experts, tokens, documents and labels."""
     layers, _, experts = routing.activations.shape
+    counted = routing.activations if isinstance(routing.activations, Counted) else None
+    unit = "choice" if counted is not None and counted.top_k is None else "token"
     parts = [
         plural(layers, "layer"),
         plural(experts, "expert") + " per layer",
-        plural(routing.num_tokens, "token"),
+        plural(routing.num_tokens, unit),
     ]
     if routing.has_tokens:
         documents = None if routing.documents is None else len(np.unique(routing.documents))

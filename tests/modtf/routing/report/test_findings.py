@@ -40,6 +40,9 @@ def test_what_a_router_by_label_shows():
         "x.npz holds the routing of 2 layers, 6 experts per layer, 1,200 tokens, 60 documents, 3 labels "
         "(code, law, verse)."
     )
+    counts = {"counts": np.array([[[3, 2, 1], [2, 2, 2]]])}  # of three tokens, if each makes two choices
+    assert "2 layers, 3 experts per layer, 6 choices, 1 document" in held(modtf.read_routing(counts), "x.npz")
+    assert ", 3 tokens, " in held(modtf.read_routing(counts | {"top_k": 2}), "x.npz")
     text, _ = findings(modtf.read_routing(arrays(0.0)).measure(permutations=40), NAMES, {})
     assert text.startswith("No layer is above chance after a correction for 2 layers: adjusted mutual")
 
