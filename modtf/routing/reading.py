@@ -73,12 +73,13 @@ def routed(
         if "top_k" in arrays and arrays["top_k"].size == 1 and arrays.source.top_k is None:
             k = one_integer("top_k", arrays["top_k"])
             warn(f"{arrays.source} holds top_k = {k}, which is not used. Give --top_k={k} (top_k={k}).")
+        found = gates(arrays, activations)
         if "experts" in arrays and activations == "activations" and arrays.format in ARRAYS:
             warn(
                 f"{arrays.source} holds gates and experts. The gates are measured, and the experts are not "
                 "used. Give --experts=experts (experts='experts') to measure the experts."
             )
-        return gates(arrays, activations)
+        return found
     return sent(arrays, experts, weights, num_experts, shared)
 
 
