@@ -60,8 +60,7 @@ class Documents:
 
     def make_room(self, num_labels: int) -> None:
         """Add rows for labels below `num_labels`."""
-        missing = num_labels - self.num_labels
-        self.num_labels = num_labels
+        missing, self.num_labels = num_labels - self.num_labels, num_labels
         self.counts = np.pad(self.counts, (0, missing))
         self.mean, self.variance = (
             np.pad(a, ((0, 0), (0, missing), (0, 0))) for a in (self.mean, self.variance)

@@ -153,7 +153,8 @@ def in_short(table: pd.DataFrame) -> pd.DataFrame:
         for one in part.to_dict("records"):
             if one["by"] == "hard" and one["measure"] in (ADJUSTED, "collapse_worst", SHARED):
                 words = one["measure"].replace("_", " ")
-                row[words] = f"{one['value']:+.3f} [{one['low']:+.3f}, {one['high']:+.3f}]"
+                interval = f" [{one['low']:+.3f}, {one['high']:+.3f}]" if np.isfinite(one["low"]) else ""
+                row[words] = f"{one['value']:+.3f}{interval}"
             if one["measure"] == SHARED:
                 row["shared by chance"] = f"{one['chance']:.3f}"
         rows.append(row)
