@@ -56,6 +56,8 @@ class Balanced(Router):
         check_choice("balance", balance, BALANCES)
         check_choice("scope", scope, SCOPES)
         self.balance, self.scope = balance, scope
+        self.strength = check_number("strength", strength, 0.0, 1e6) * (balance == "auxiliary")
+        self.rate = check_number("rate", rate, 0.0, 1.0)
         for name, value, usual, needed in (
             ("strength", strength, STRENGTH, "auxiliary"),
             ("scope", scope, SCOPES[0], "auxiliary"),
@@ -66,8 +68,6 @@ class Balanced(Router):
                     f"{name}={value!r} has a meaning for balance={needed!r} only, and balance={balance!r}. "
                     "Leave it out."
                 )
-        self.strength = check_number("strength", strength, 0.0, 1e6) * (balance == "auxiliary")
-        self.rate = check_number("rate", rate, 0.0, 1.0)
         if balance == "bias":
             if self.k == self.num_modules:
                 raise ValueError(
