@@ -74,7 +74,8 @@ class Ablation:
         self._counts += list(of_label.sum(axis=1).astype(np.float64))
         has_next = np.pad(counted, ((0, 0), (0, 1)))[keep]
         kept = labels[keep][has_next]
-        went = [kept[(chosen[self.runs[p]][0][has_next] == e).any(axis=1)] for p, e in self.pairs]
+        experts = {place: chosen[self.runs[place]][0][has_next] for place in {p for p, _ in self.pairs}}
+        went = [kept[(experts[place] == e).any(axis=1)] for place, e in self.pairs]
         self._sent.append(np.array([np.bincount(some, minlength=num_labels) for some in went], np.float64))
 
     def table(self, names: Sequence[str] = ()) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from modtf.checks import check_integer
 from modtf.extras import need
 from modtf.routing.measuring import Experts
 from modtf.routing.measuring.accumulator import ActivationAccumulator
+from modtf.routing.measuring.estimates import ADJUSTED
 from modtf.routing.recording.layers import find_layers
 from modtf.routing.recording.recorder import as_arrays, layer_names
 from modtf.routing.recording.tokens import Note, Rows
@@ -147,10 +148,9 @@ class _Sums:
         if self.labelled is None:
             return {}
         self._measured = self._measured or self.labelled.result(permutations=PERMUTATIONS)
-        name = "adjusted_mutual_information"
         # a layer in which all tokens have the same row is not measured
         found = next((one for one in self._measured if one.layer == place), None)
-        return {} if found is None else {name: found.hard.values[name].value}
+        return {} if found is None else {ADJUSTED: found.hard.values[ADJUSTED].value}
 
     def anew(self) -> "_Sums":
         sums = _Sums("")

@@ -23,8 +23,8 @@ SCALE = "adjusted mutual information (0: none, 1: all there is)"
 def held(routing: Routing, file: str) -> str:
     """Return what a file holds: its layers, experts, tokens, documents and labels."""
     layers, _, experts = routing.activations.shape
-    counted = routing.activations if isinstance(routing.activations, Counted) else None
-    unit = "choice" if counted is not None and counted.top_k is None else "token"
+    found = routing.activations
+    unit = "choice" if isinstance(found, Counted) and found.top_k is None else "token"
     parts = [
         plural(layers, "layer"),
         plural(experts, "expert") + " per layer",

@@ -51,11 +51,15 @@ def test_the_learning_rate_and_what_the_router_declares(declares):
 
 
 @pytest.mark.parametrize(
-    ("balance", "tuned"), [("none", []), ("auxiliary", ["router.strength"]), ("bias", ["router.rate"])]
+    ("balance", "tuned"), [("none", []), ("auxiliary", ["strength"]), ("bias", ["rate"])]
 )
 def test_only_options_with_a_meaning_are_tuned(balance, tuned):
+    declared = dict(map(parse_named, ROUTERS["balanced"].tunable))
     cell = base("balanced", num_rules=4, width=16, **{"router.k": 1, "router.balance": balance})
-    assert list(space_of(cell, {}, fix_learning_rate=True)) == tuned
+    space = space_of(cell, {}, fix_learning_rate=True)
+    assert {path: str(axis) for path, axis in space.items()} == {
+        f"router.{option}": str(declared[option]) for option in tuned
+    }
 
 
 @pytest.mark.parametrize("name", [n for n in ROUTERS if ROUTERS[n].tunable and n != "balanced"])
