@@ -90,7 +90,8 @@ class Evaluator:
     ):
         task, family = population.task, population.family
         self._on_device = choose_place(data, family) == "device"
-        self.model, self._trained, self.population = model, population, population.with_seed(seed)
+        self.model = model
+        self.population, self._trained = population.with_seed(seed), population
         last_axes = find_outputs(model, population)
         activation = {name: p.output for name, p in task.places.items() if p.output in last_axes}
         self.has_activation = bool(activation)
@@ -101,7 +102,8 @@ class Evaluator:
         #: what routers add to the loss, by place
         self.penalties = {p: r.penalty_name for p, r in self.routers.items() if r.penalty_name}
         self.exact_usage = "" not in activation or _has_exact_usage(family, self.routers.get(""))
-        self.draws, self.rule_probs = 1 if self.exact_usage else evaluation.draws, family.rule_probs(task)
+        self.draws = 1 if self.exact_usage else evaluation.draws
+        self.rule_probs = family.rule_probs(task)
         self.probes = [probe for probe in family.probes(task) if probe.output in last_axes]
         performance = {"target": PerformanceSums(self.population)}
         probed = {_key(p): resolve(p.accumulator)(task, last_axes[p.output]) for p in self.probes}
@@ -151,8 +153,7 @@ class Evaluator:
         return {"split": self.split, "seeds": self.population.seeds, **asdict(self.evaluation)}
 
     def run(self, number: int = 0, of: int = 1) -> Scores:
-        """Measure performance by condition and group, activation matrices and their measures, penalties,
-        probes.
+        """Measure performance by condition and group, activation, its measures, penalties and probes.
 
         It reads share `number`, from 0, of `of` consecutive shares of the streams.
         """
@@ -209,8 +210,7 @@ class Evaluator:
         return matrices, rows
 
     def _usage(self) -> dict[str, np.ndarray]:
-        """Return module use [P, K, M] under each of K rule distributions, and the rules' frequencies [P, K,
-        R]."""
+        """Return module use [P, K, M] under K rule distributions, and the rules' frequencies [P, K, R]."""
         draws, iid = self.evaluation.draws, [self.population.family.condition(IID)]
         steps = draws * self._steps(self.evaluation.tokens_per_draw)
         (state,) = self._read(self._of_activation, "activation", steps, iid, draws)

@@ -1,18 +1,16 @@
-"""Reads the tables of many cells into one pandas DataFrame, and their activation matrices."""
+"""Reads the tables of many cells into one pandas DataFrame."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.checks import check_choice
-from modtf.evaluation.scores import measure_members
 from modtf.families import FAMILIES
-from modtf.metrics import GROUPS, MEASURES, activation_measures
-from modtf.protocol import tail_length
+from modtf.metrics import MEASURES, activation_measures
+from modtf.results.activations import load_activations
 from modtf.results.cells import CellFolder, Source, find_cells
 from modtf.results.schema import (
     CELL,
@@ -25,7 +23,7 @@ from modtf.results.schema import (
     VARIANTS,
     with_place,
 )
-from modtf.results.tables import Progress, read_matrices, read_tables
+from modtf.results.tables import Progress, read_tables
 
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
 JOINED = {"protocol": "str", "folder": "str"}  # columns that loading adds
@@ -72,18 +70,15 @@ def _with_new(
     ends = np.cumsum(rows)
     parts = []
     for cell, begin, end, new in zip(cells, ends - rows, ends, lacking, strict=True):
-        parts.append([frame.iloc[begin:end]])
-        if new.any():
-            parts[-1] += _new_rows(
-                cell, parts[-1][0], [n for n, is_new in zip(known, new, strict=True) if is_new]
-            )
-    numbers = np.array([sum(map(len, part)) for part in parts], np.intp)
-    return pd.concat([one for part in parts for one in part], ignore_index=True), numbers
+        stored = frame.iloc[begin:end]
+        added = _new_rows(cell, stored, list(compress(known, new))) if new.any() else ()
+        parts.append(pd.concat([stored, *added]))
+    return pd.concat(parts, ignore_index=True), np.array([len(part) for part in parts], np.intp)
 
 
 def _new_rows(cell: CellFolder, frame: pd.DataFrame, new: Sequence[str]) -> Iterator[pd.DataFrame]:
     """Yield a cell's rows of measures that were registered after its training."""
-    old = [name for name in (m.name for m in activation_measures()) if name not in new]
+    old = [measure.name for measure in activation_measures() if measure.name not in new]
     for place, rows in frame[frame["measure"].isin(old[:1])].groupby("place", observed=True):
         for activations in load_activations([cell], str(place)):
             members = pd.MultiIndex.from_arrays([activations.data_seeds, activations.seeds])
@@ -108,87 +103,6 @@ def load_history(directory: Source, progress: Progress = iter) -> pd.DataFrame:
     cells = [cell for cell in find_cells(directory) if cell.is_finished and cell.has_history]
     columns = {**{name: COLUMNS[name] for name in CELL}, **HISTORY_COLUMNS, **JOINED}
     return _known_errors(_described(cells, *read_tables(cells, HISTORY, progress), columns))
-
-
-@dataclass(frozen=True)
-class Activations:
-    """The activation matrices of one cell at one place, rows p(module | rule), one per member."""
-
-    cell: dict[str, Any]  # the values of CELL
-    last: NDArray[np.float64]  # [P, R, M]
-    best: NDArray[np.float64]  # [P, R, M]
-    history: NDArray[np.float64]  # [E, P, R, M]
-    steps: NDArray[np.int64]  # [E]
-    data_seeds: NDArray[np.int64]  # [P]
-    seeds: NDArray[np.int64]  # [P]
-    place: str = ""  # "" for a model with a single routed layer
-    rule_names: tuple[str, ...] | None = None  # names of the rows for readers
-    tail: NDArray[np.float64] | None = None  # [E, P, R, M]; None if the history ends with them
-    rule_probs: tuple[float, ...] | None = None  # the rules' frequencies [R]; None if all are equal
-
-    def index(self, data_seed: int, seed: int) -> int | None:
-        """Return the position of a member; None if the cell does not have it."""
-        places = np.flatnonzero((self.data_seeds == data_seed) & (self.seeds == seed))
-        return int(places[0]) if places.size else None
-
-    def evaluations(self, checkpoint: str) -> NDArray[np.float64]:
-        """Return the matrices `[E, P, R, M]` whose mean is a checkpoint; raise `ValueError` if unknown."""
-        check_choice("checkpoint", checkpoint, (*CHECKPOINTS, "pooled"))
-        if checkpoint == "tail" and self.tail is not None:
-            return self.tail
-        if checkpoint == "tail":
-            trained = self.history[self.steps > 0]
-            return trained[-tail_length(len(trained)) :]
-        if checkpoint == "pooled":
-            return np.stack([self.last, self.best])
-        return (self.last if checkpoint == "last" else self.best)[None]
-
-    def measured(
-        self, checkpoint: str, groups: Iterable[str] | None = GROUPS
-    ) -> dict[str, NDArray[np.float64]]:
-        """Return measure -> values `[P]` of some groups: the mean over a checkpoint's evaluations."""
-        matrices = self.evaluations(checkpoint)
-        every = matrices.reshape(-1, *matrices.shape[2:])
-        measured = measure_members(every, groups=groups, rule_probs=self.rule_probs)
-        return {name: values.reshape(matrices.shape[:2]).mean(axis=0) for name, values in measured.items()}
-
-    def at(self, checkpoint: str) -> NDArray[np.float64]:
-        """Return the mean matrices `[P, R, M]` of a checkpoint; raise `ValueError` if it is unknown."""
-        return np.asarray(self.evaluations(checkpoint).mean(axis=0))
-
-
-def load_activations(directory: Source, place: str = "", **where: Any) -> list[Activations]:
-    """Return the activation matrices of the finished cells under `directory` that match `where`.
-
-    Args:
-        directory: one folder or several, or cells that were found before.
-        place: the routed layer; "" for models with a single one. Cells without this place are left out.
-        **where: values of the cells to read, for example `variant="modular", num_rules=8`; all by default.
-            The matrices of a whole grid take much memory: select what you need.
-
-    Raises:
-        FileNotFoundError: if a folder does not exist or holds no cell.
-        ValueError: if a file cannot be read, or `where` names an unknown column.
-    """
-    wanted = []
-    if not isinstance(place, str):
-        raise ValueError(f"place={place!r} is not valid; expected the name of a routed layer.")
-    for cell in find_cells(directory):
-        unknown = set(where) - set(cell.cell)
-        if unknown:
-            raise ValueError(
-                f"{unknown.pop()!r} is not a property of a cell; expected one of {', '.join(cell.cell)}."
-            )
-        if cell.is_finished and cell.has_activation and all(cell.cell[k] == v for k, v in where.items()):
-            task = cell.definition.task
-            known = task.places.get(place)
-            arrays = {} if known is None else read_matrices(cell.path, cell.definition, known)
-            if known and arrays:
-                probs, names = None if place else task.family.rule_probs(task), known.rule_names
-                wanted.append(
-                    Activations(cell.cell, **arrays, place=place, rule_names=names, rule_probs=probs)
-                )
-    return wanted
 
 
 def with_categories(frame: pd.DataFrame) -> pd.DataFrame:

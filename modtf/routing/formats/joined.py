@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from modtf.routing.formats.registry import Found
 
 NONE = -1  # stands for a missing expert
+OF_ALL = ("layer_names", "num_experts")  # arrays without a row for each token
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Document:
         weights: the same shape, or `[tokens, layers, E]`; None if they are unknown.
         tokens: the token ids `[tokens]`, or None.
         label: the document's label, or None.
+        layers: the names of the layers, or None.
     """
 
     place: str
@@ -31,6 +33,7 @@ class Document:
     weights: NDArray[Any] | None = None
     tokens: NDArray[Any] | None = None
     label: str | None = None
+    layers: Sequence[str] | None = None
 
 
 def as_array(values: Any) -> NDArray[Any]:
@@ -89,9 +92,7 @@ def integers(values: Any) -> NDArray[np.int32]:
     return array.astype(np.int32)
 
 
-def joined(
-    documents: Sequence[Document], layer_names: Sequence[str] | None = None, num_experts: int | None = None
-) -> Found:
+def joined(documents: Sequence[Document], num_experts: int | None = None) -> Found:
     """Return the arrays of documents, one after the other: experts, weights, tokens, documents, labels.
 
     Rows and columns without any expert are padding and are left out, with a warning.
@@ -103,17 +104,7 @@ def joined(
         raise ValueError("it holds no tokens")
     first = documents[0]
     for one in documents:
-        if one.experts.shape[1:] != first.experts.shape[1:]:
-            raise ValueError(
-                f"{one.place} has experts of shape {one.experts.shape}, but {first.place} has "
-                f"{first.experts.shape}; "
-                "expected [tokens, layers, k] with the same layers and k"
-            )
-        for name in ("weights", "tokens", "label"):
-            if (getattr(one, name) is None) != (getattr(first, name) is None):
-                raise ValueError(
-                    f"only one of {one.place} and {first.place} has {name}; expected both or neither"
-                )
+        _check_same(one, first)
         _check_length(one)
     experts = np.concatenate([one.experts for one in documents])
     sizes = [len(one.experts) for one in documents]
@@ -124,7 +115,34 @@ def joined(
         arrays["tokens"] = np.concatenate([as_array(one.tokens) for one in documents])
     if first.label is not None:
         arrays["labels"] = np.repeat([str(one.label) for one in documents], sizes)
-    return _without_padding(experts, arrays, layer_names, num_experts)
+    if first.layers is not None:
+        arrays["layer_names"] = np.array(first.layers)
+    if num_experts is not None:
+        arrays["num_experts"] = np.array(num_experts)
+    return _without_padding(experts, arrays)
+
+
+def _check_same(one: Document, first: Document) -> None:
+    if one.layers != first.layers:
+        raise ValueError(
+            f"{one.place} has the layers {_listed(one)}, but {first.place} has {_listed(first)}; "
+            "expected the same layers in all documents"
+        )
+    if one.experts.shape[1:] != first.experts.shape[1:]:
+        raise ValueError(
+            f"{one.place} has experts of shape {one.experts.shape}, but {first.place} has "
+            f"{first.experts.shape}; "
+            "expected [tokens, layers, k] with the same layers and k"
+        )
+    for name in ("weights", "tokens", "label"):
+        if (getattr(one, name) is None) != (getattr(first, name) is None):
+            raise ValueError(
+                f"only one of {one.place} and {first.place} has {name}; expected both or neither"
+            )
+
+
+def _listed(one: Document) -> str:
+    return ", ".join(one.layers or ["without names"])
 
 
 def _check_length(one: Document) -> None:
@@ -137,16 +155,12 @@ def _check_length(one: Document) -> None:
             )
 
 
-def _without_padding(
-    experts: NDArray[np.int32],
-    arrays: dict[str, NDArray[Any]],
-    layer_names: Sequence[str] | None,
-    num_experts: int | None,
-) -> Found:
+def _without_padding(experts: NDArray[np.int32], arrays: dict[str, NDArray[Any]]) -> Found:
     empty = (experts == NONE).all(axis=(1, 2)) | _is_repeated(experts)
     if empty.any():
         warn(f"{int(empty.sum())} of {len(experts)} rows hold no choice of an expert. They are left out.")
-        experts, arrays = experts[~empty], {name: values[~empty] for name, values in arrays.items()}
+        experts = experts[~empty]
+        arrays = {n: values if n in OF_ALL else values[~empty] for n, values in arrays.items()}
     if not len(experts):
         raise ValueError("it holds no tokens")
     used = (experts != NONE).any(axis=(0, 1))
@@ -154,10 +168,6 @@ def _without_padding(
     if weights is not None:
         arrays["weights"] = weights[..., used] if weights.shape == experts.shape else weights
     arrays["experts"] = experts[..., used]
-    if num_experts is not None:
-        arrays["num_experts"] = np.array(num_experts)
-    if layer_names is not None:
-        arrays["layer_names"] = np.array(layer_names)
     by_layer = {"experts", "weights"}
     return as_found({n: np.moveaxis(a, 1, 0) if n in by_layer else a for n, a in arrays.items()})
 

@@ -41,15 +41,7 @@ class LlamaCsv(Format):
             )
         (header,) = headers
         if "token" in header:
-            documents = [_document(file, "weight" in header) for file in files]
-            (_, names), *_ = documents
-            for one, layers in documents:
-                if layers != names:
-                    raise ValueError(
-                        f"{one.place} has the layers {', '.join(layers)}, but {files[0].name} has "
-                        f"{', '.join(names)}; expected the same layers in all documents"
-                    )
-            return joined([one for one, _ in documents], names)
+            return joined([_document(file, "weight" in header) for file in files])
         return stacked([(file.stem, _counts(file)) for file in files])
 
 
@@ -100,8 +92,7 @@ def _counts(file: Path) -> dict[int, dict[int, int]]:
     return counts
 
 
-def _document(file: Path, with_weight: bool) -> tuple[Document, list[str]]:
-    """Return the choices of a file's tokens, and the numbers of its layers."""
+def _document(file: Path, with_weight: bool) -> Document:
     rows = np.array(_rows(file, "token", "layer", "expert", *["weight"] * with_weight))
     if not len(rows):
         raise ValueError(f"{file.name} has no rows")
@@ -126,5 +117,5 @@ def _document(file: Path, with_weight: bool) -> tuple[Document, list[str]]:
         )
     shape = (len(tokens), len(layers), int(sizes[0]))
     weights = rows[order, 3].reshape(shape) if with_weight else None
-    document = Document(file.name, choices[order, 2].reshape(shape).astype(np.int32), weights)
-    return document, [str(layer) for layer in layers]
+    experts = choices[order, 2].reshape(shape).astype(np.int32)
+    return Document(file.name, experts, weights, layers=[str(layer) for layer in layers])

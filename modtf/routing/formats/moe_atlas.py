@@ -38,7 +38,7 @@ class MoeAtlas(Format):
         documents = [_document(place, trace, layers, not unlabelled) for place, trace in traces]
         # The writer derives the number of experts from the highest expert of each trace.
         is_sure = len(sizes) == 1 and len(traces) > 1
-        return joined(documents, [str(layer) for layer in layers], max(sizes) if is_sure else None)
+        return joined(documents, max(sizes) if is_sure else None)
 
 
 def _traces(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -69,4 +69,5 @@ def _document(place: str, trace: dict[str, Any], layers: list[int], labelled: bo
         raise ValueError(f"{place} has tokens, layers or experts with fractions; expected integers")
     experts, weights = rows[order, 2].astype(np.int32).reshape(shape), rows[order, 3].reshape(shape)
     label = str(trace["domain"]) if labelled else None
-    return Document(place, experts, weights, None if ids is None else as_array(ids), label)
+    tokens = None if ids is None else as_array(ids)
+    return Document(place, experts, weights, tokens, label, [str(layer) for layer in layers])

@@ -46,9 +46,8 @@ class RouterLayers(Format):
                 f"the tokens of {repeated} are not contiguous; expected the tokens of a document one after "
                 "the other"
             )
-        arrays = joined(
-            [_joined(group) for group in groups], [str(name) for name in names], next(iter(sizes), None)
-        )
+        layers = [str(name) for name in names]
+        arrays = joined([_joined(group, layers) for group in groups], next(iter(sizes), None))
         if keys == [NOBODY]:
             del arrays["documents"]
         elif NOBODY in keys:
@@ -92,7 +91,7 @@ def _line(place: str, record: dict[str, Any], names: list[int], sizes: set[int])
     return place, {name: record.get(name) for name in (*DOCUMENT, INDEX, ID, "domain")}, experts, weights
 
 
-def _joined(lines: list[Line]) -> Document:
+def _joined(lines: list[Line], layers: list[str]) -> Document:
     """Return one document; its token indices must be consecutive."""
     (place, first, *_), records = lines[0], [line[1] for line in lines]
     index = [record[INDEX] for record in records]
@@ -107,4 +106,5 @@ def _joined(lines: list[Line]) -> Document:
         np.stack([line[3] for line in lines]),
         None if None in ids else as_array(ids),
         first["domain"],
+        layers,
     )
