@@ -101,12 +101,15 @@ def _from_mask(mask: Any, numbers: Sequence[Any], size: int, top_k: int | None) 
 
 
 def _from_scores(scores: Any, top_k: int) -> Choices:
-    """Return choices from sparse gates (at most k above 0), from probabilities, or else from logits."""
+    """Return choices from sparse gates (at most k above 0), from probabilities, or else from logits.
+
+    Zeros alone are the logits of a router whose weights begin at 0, not gates that drop every token.
+    """
     import torch
 
     rounding = max(1e-3, torch.finfo(scores.dtype).eps)  # bfloat16 probabilities sum to 1 within 1/128
     scores = scores.detach().float().reshape(-1, scores.shape[-1])
-    if scores.min() >= 0:
+    if scores.min() >= 0 and scores.any():
         if ((scores > 0).sum(-1) <= top_k).all():
             return _largest(scores, top_k)
         if ((scores.sum(-1) - 1).abs() < rounding).all():

@@ -119,6 +119,15 @@ def test_a_router_that_puts_out_logits(tmp_path):
     np.testing.assert_allclose(found["weights"], largest.softmax(dim=-1).numpy()[np.newaxis], rtol=1e-6)
 
 
+def test_logits_of_zero_drop_no_token(tmp_path):
+    model = Tiny()
+    for weights in model.router.parameters():
+        torch.nn.init.zeros_(weights)
+    found = read(modtf.collect(model, [TOKENS], tmp_path / "x", routers="router", top_k=3))
+    assert (found["experts"] >= 0).all()
+    np.testing.assert_allclose(found["weights"], 1 / 3, rtol=1e-6)
+
+
 class Half(Tiny):
     """A router that returns probabilities in half precision. They sum to 1 within rounding."""
 
