@@ -159,7 +159,7 @@ def alignment_and_price(studies: Studies) -> str:
     slow, constant = ([_price(part, *which, where=OUT) for which in (HALF, SHARED)] for part in parts)
     rows = [row.split("|") for row in ranks(studies.factors).splitlines()]
     weighted, sampled = (
-        [row[3].strip().split()[0] for row in rows if any(way in cell for cell in row)]
+        sorted((row[3].strip().split()[0] for row in rows if any(way in cell for cell in row)), key=float)
         for way in ("weighted", "sampled")
     )
     return f"""\
@@ -172,7 +172,7 @@ weighted, five tasks. At a constant rate of 3e-4 they have {_ci(constant[0])} an
 In distribution no difference between them is shown: under cosine they have {_ci(within[0])} and {_ci(within[1])} times it.
 
 Among the matrices that trained routers reach, a matrix farther from the rules tends to cost more if its modules are weighted. Spearman's correlation within a task
-lies between {min(weighted)} and {max(weighted)} in distribution ({len(weighted)} task types; constant rates). If they are sampled, it lies between {min(sampled)} and {max(sampled)}.
+lies between {weighted[0]} and {weighted[-1]} in distribution ({len(weighted)} task types; constant rates). If they are sampled, it lies between {sampled[0]} and {sampled[-1]}.
 
 *Caveat*: the first two matrices were made by hand. Evidence: [the cost of misrouting](misrouting.md).
 """
