@@ -6,9 +6,9 @@ from typing import Any
 from modtf.condition import IID as IID
 from modtf.condition import Condition as Condition
 from modtf.condition import published_conditions as published_conditions
+from modtf.families.checks import check_family
 from modtf.family import Family as Family
 from modtf.family import Option as Option
-from modtf.family import check_family
 from modtf.registry import Registry, origin
 
 FAMILIES: Registry[Family] = Registry(

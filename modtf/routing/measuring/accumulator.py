@@ -24,7 +24,7 @@ from modtf.routing.measuring.summarise import (
     check_permutations,
     measure_layer,
 )
-from modtf.routing.measuring.units import Last, Units
+from modtf.routing.measuring.units import Last, Pieces, Units
 from modtf.routing.measuring.watch import Watch, left_out
 
 NUM_GROUPS = 32
@@ -66,10 +66,9 @@ class ActivationAccumulator:
         self.has_labels: bool | None = None
         self.has_documents: bool | None = None
         self.num_documents = 0
-        self.came_back = 0  # documents that continue after tokens of other documents
+        self.pieces = Pieces()
         self._labels, self._ids, self._spans = Numbers("labels"), Numbers("documents"), Numbers("spans")
         self._has_spans: bool | None = None
-        self._seen: set[int] = set()  # documents
         self._last: Last | None = None  # document, label and span of the last token
 
     def update(
@@ -105,13 +104,13 @@ class ActivationAccumulator:
             return
         self._begin(labels is not None, documents is not None, spans is not None)
         self._make_room([layer.num_modules for layer in layers], int(classes.max()) + 1)
-        pieces = None if spans is None else self._spans.of(spans, num_tokens)
-        order = slice(None) if ids is None else self._in_pieces(ids)
+        numbered = None if spans is None else self._spans.of(spans, num_tokens)
+        order = slice(None) if ids is None else self.pieces.order(ids, self._last)
         before = int(self.counts.sum())  # errors count tokens from the first of all chunks
         for start in progress(range(0, num_tokens, SLICE)):
             part = slice(start, start + SLICE)
             some = part if isinstance(order, slice) else order[part]
-            of_tokens = (None if one is None else one[some] for one in (ids, pieces))
+            of_tokens = (None if one is None else one[some] for one in (ids, numbered))
             self._add(layers, some, before + start, classes[some], *of_tokens)
 
     def update_counts(self, counts: ArrayLike, labels: ArrayLike | None = None) -> None:
@@ -189,15 +188,6 @@ class ActivationAccumulator:
         self.groups = [np.pad(sums, ((0, 0), (0, 0), (0, missing), (0, 0))) for sums in self.groups]
         for layer in self.documents:
             layer.make_room(num_labels)
-
-    def _in_pieces(self, ids: Ints) -> Ints | slice:
-        """Return an order of tokens with contiguous documents; count documents that were seen before."""
-        starts = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
-        documents = set(ids[starts].tolist())
-        goes_on = self._last[0] if self._last else -1
-        self.came_back += len(documents & self._seen - {goes_on})
-        self._seen |= documents
-        return slice(None) if len(documents) == len(starts) else np.lexsort((ids, ids != goes_on))
 
     def _add(
         self, layers: Sequence[Layer], some: slice | Ints, first_token: int, labels: Ints,

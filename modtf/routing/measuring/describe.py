@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from modtf.routing.measuring.checks import Numbers, lost_names
+from modtf.routing.measuring.units import Pieces
 from modtf.routing.measuring.watch import Watch, warnings_of
 
 ENOUGH = 64  # tokens: with so many, an expert that all of them chose is no chance
@@ -24,7 +25,7 @@ class Sums(Protocol):
     has_labels: bool | None
     has_documents: bool | None
     num_documents: int
-    came_back: int
+    pieces: Pieces
 
 
 def how_measured(sums: Sums, label_probs: ArrayLike | None, confidence: float) -> str:
@@ -62,10 +63,10 @@ def assumed(sums: Sums, *numbered: Numbers) -> Iterator[str]:
             "Give documents=..., the number of each token's document (np.arange(tokens) if tokens are "
             "independent)."
         )
-    if sums.came_back:
+    if sums.pieces.came_back:
         yield (
-            f"{sums.came_back} documents are not contiguous, so their pieces count as separate documents. "
-            "Give the tokens of a document one after the other."
+            f"{sums.pieces.came_back} documents are not contiguous, so their pieces count as separate "
+            "documents. Give the tokens of a document one after the other."
         )
 
 

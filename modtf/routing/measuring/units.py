@@ -1,4 +1,4 @@
-"""Units of tokens: tokens that keep one common label when labels are permuted."""
+"""Units of tokens, which keep one common label when labels are permuted, and pieces of documents."""
 
 import numpy as np
 
@@ -43,3 +43,29 @@ class Units:
         self.index = np.cumsum(new) - 1
         self.label, self.document = labels[new], np.cumsum(document)[new]
         self.last: Last = int(keys[0][-1]), int(keys[1][-1]), int(keys[2][-1])
+
+
+class Pieces:
+    """The pieces of documents in chunks of tokens.
+
+    Attributes:
+        came_back: how often a document continued after tokens of other documents.
+    """
+
+    def __init__(self) -> None:
+        self.came_back = 0
+        self._documents: set[int] = set()
+
+    def order(self, documents: Ints, before: Last | None) -> Ints | slice:
+        """Return an order of a chunk's tokens in which each document is one piece.
+
+        Args:
+            documents: the document of each token, `[T]`.
+            before: document, label and span of the token before the first.
+        """
+        starts = np.flatnonzero(np.diff(documents, prepend=documents[0] - 1))
+        numbers = set(documents[starts].tolist())
+        goes_on = before[0] if before else -1
+        self.came_back += len(numbers & self._documents - {goes_on})
+        self._documents |= numbers
+        return slice(None) if len(numbers) == len(starts) else np.lexsort((documents, documents != goes_on))

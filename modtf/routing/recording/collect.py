@@ -10,10 +10,10 @@ from typing import Any
 from modtf.files import write_table
 from modtf.routing.recording.ablation import Ablation
 from modtf.routing.recording.folder import check_new_folder, new_folder
+from modtf.routing.recording.given import DECODER_IDS, IDS
 from modtf.routing.recording.layers import check_model
 from modtf.routing.recording.recorder import Recorder
 from modtf.routing.recording.training import evaluating
-from modtf.routing.recording.watch import DECODER_IDS, IDS
 
 Batch = Mapping[str, Any]
 Labels = str | Callable[[Batch], Any] | None

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from modtf.routing.recording.given import DECODER_IDS, IDS, MASK, Tokens, given_tokens
 from modtf.routing.recording.layers import RoutedLayer
 
-IDS, MASK = "input_ids", "attention_mask"
-DECODER_IDS, DECODER_MASK = f"decoder_{IDS}", f"decoder_{MASK}"
 Runs = dict[tuple[int, int], tuple[Any, Any]]  # layer, run within a pass -> experts [T, k], weights [T, k]
 
 
@@ -34,15 +33,6 @@ class Stream:
     keep: NDArray[np.bool_]
     goes_on: bool
     runs: Runs = field(default_factory=dict)
-
-
-@dataclass
-class _Tokens:
-    """The tokens and the mask that a module was called with, and the number of tokens in its cache."""
-
-    ids: Any
-    mask: Any
-    past: int
 
 
 class Watcher:
@@ -66,7 +56,7 @@ class Watcher:
         self.modules = {path: modules[path] for path in self.signatures}
         self._has_decoder = any(DECODER_IDS in one.parameters for one in self.signatures.values())
         self._root: str | None = None  # path of the module whose call is the current pass
-        self._given: dict[str, tuple[_Tokens | None, _Tokens | None]] = {}  # path -> tokens, decoder's tokens
+        self._given: dict[str, tuple[Tokens | None, Tokens | None]] = {}  # path -> tokens, decoder's tokens
         self._runs: dict[int, list[tuple[Any, Any]]] = {}  # layer -> its runs
         self._images: dict[int, Any] = {}  # id of a block -> which tokens are images
 
@@ -101,7 +91,7 @@ class Watcher:
     def _enter(self, path: str, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._root in (None, path):
             self._root, self._given, self._runs, self._images = path, {}, {}, {}
-        self._given[path] = _tokens(self.signatures[path], args, kwargs)
+        self._given[path] = given_tokens(self.signatures[path], args, kwargs)
 
     def _leave(self, path: str, _: Any, args: Any, output: Any) -> None:
         if path != self._root:
@@ -153,7 +143,7 @@ class Watcher:
                 continue
             key = layer.side if self._has_decoder else ""
             if key not in streams:
-                streams[key] = Stream(key, tokens.ids, self._keep(tokens), _goes_on(tokens))
+                streams[key] = Stream(key, tokens.ids, self._keep(tokens), tokens.go_on)
             stream = streams[key]
             for run, (experts, weights) in enumerate(self._runs.get(number, [])):
                 if len(experts) != stream.keep.size:
@@ -164,7 +154,7 @@ class Watcher:
                 stream.runs[number, run] = experts, weights
         return [stream for stream in streams.values() if stream.runs]
 
-    def _of(self, layer: RoutedLayer) -> _Tokens | None:
+    def _of(self, layer: RoutedLayer) -> Tokens | None:
         for path in _above(layer.path):
             own, decoder = self._given.get(path, (None, None))
             takes_both = path in self.signatures and DECODER_IDS in self.signatures[path].parameters
@@ -173,13 +163,13 @@ class Watcher:
                 return stream
         return None
 
-    def _keep(self, tokens: _Tokens) -> NDArray[np.bool_]:
+    def _keep(self, tokens: Tokens) -> NDArray[np.bool_]:
         """Return which tokens count, `[B, N]`, by the mask of this module or of one that encloses it."""
         tensors = [one for both in self._given.values() for one in both if one is not None]
         masks = [one.mask for one in tensors if one.mask is not None and self._same(one.ids, tokens.ids)]
         masks.sort(key=lambda mask: getattr(mask, "ndim", 9))  # [B, N] masks come first
         for mask in masks:
-            kept = _kept(mask, tokens)
+            kept = tokens.kept_by(mask)
             if kept is not None:
                 return np.asarray(kept.detach().cpu().numpy())
         if masks:
@@ -196,53 +186,6 @@ def _above(path: str) -> list[str]:
     """Return the paths of a module and its enclosing modules. The last is the whole model, ""."""
     parts = path.split(".") if path else []
     return [".".join(parts[:depth]) for depth in range(len(parts), -1, -1)]
-
-
-def _tokens(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[_Tokens | None, _Tokens | None]:
-    """Return the tokens among the arguments of a module, and the tokens for its decoder."""
-    import torch
-
-    named = dict(signature.bind_partial(*args, **kwargs).arguments)
-    for name, parameter in signature.parameters.items():
-        if parameter.kind == parameter.VAR_KEYWORD:
-            named |= named.pop(name, {})
-    ids, decoder = named.get(IDS), named.get(DECODER_IDS)
-    if not {IDS, DECODER_IDS} & set(signature.parameters) and ids is None:
-        tensors = [one for one in (*args, *named.values()) if torch.is_tensor(one) and one.ndim == 2]
-        ids = next((one for one in tensors if not one.is_floating_point()), None)
-    past = _length(named.get("cache", named.get("past_key_values")))
-    own = None if ids is None else _Tokens(ids, named.get(MASK), past)
-    return own, None if decoder is None else _Tokens(decoder, named.get(DECODER_MASK), past)
-
-
-def _length(cache: Any) -> int:
-    """Return the number of tokens in a cache, before the pass adds its own."""
-    try:
-        return 0 if cache is None else int(cache.get_seq_length())
-    except (AttributeError, ValueError):  # a cache for linear attention only has no length; see the mask
-        return 0
-
-
-def _goes_on(tokens: _Tokens) -> bool:
-    is_wider = getattr(tokens.mask, "ndim", 0) == 2 and tokens.mask.shape[1] > tokens.ids.shape[1]
-    return is_wider or tokens.past > 0
-
-
-def _kept(mask: Any, tokens: _Tokens) -> Any:
-    """Return which tokens a mask keeps, `[B, N]`, or None if its shape does not allow to tell."""
-    import torch
-
-    rows, length = tokens.ids.shape
-    if isinstance(mask, dict):  # one mask per kind of attention
-        mask = next(iter(mask.values()), None)
-    shape = tuple(getattr(mask, "shape", ()))
-    if len(shape) == 2 and shape[0] == rows and shape[1] >= length:
-        return mask[:, -length:] != 0
-    if len(shape) == 4 and shape[0] == rows and shape[2] == length and shape[3] >= tokens.past + length:
-        places = torch.arange(length, device=mask.device)
-        own = mask[:, 0, places, tokens.past + places]  # padding does not attend to itself
-        return own if own.dtype == torch.bool else own == 0
-    return None
 
 
 def _spread(values: Any, part: Any, rest: int) -> Any:
