@@ -168,7 +168,7 @@ def use_best(out: str | Path, cells: Sequence[Cell]) -> tuple[list[Cell], list[B
     """Return the cells with the best values of a tuning, and a description of these values.
 
     A search applies to a cell if it tuned the cell's task type, variant, architecture and options, given or
-    default. If several do, those of its number of rules and width apply.
+    default, and no option that the cell gives. If several do, those of its number of rules and width apply.
 
     Args:
         out: the folder, `--out` of `launch/tune.py`.
@@ -198,7 +198,7 @@ def _best(out: str | Path, search: Search) -> Best | None:
 
 
 def _choose(out: str | Path, known: Sequence[tuple[Search, Best | None]], cell: Cell) -> Best:
-    of_variant = [(search, best) for search, best in known if _kind(search.base) == _kind(cell)]
+    of_variant = [one for one in known if _kind(one[0].base) == _kind(cell) and _leaves(cell, one[0])]
     of_size = [one for one in of_variant if _size(one[0].base) == _size(cell)] or of_variant
     chosen = [best for _, best in of_size if best is not None]
     # the fields that two searches must share for their objectives to be comparable
@@ -227,11 +227,17 @@ def _kind(cell: Cell) -> tuple[Any, ...]:
     return cell.task.kind, cell.variant, cell.architecture, chosen
 
 
+def _leaves(cell: Cell, search: Search) -> bool:
+    """Return whether a cell gives no option that a search tuned: its own value would be replaced."""
+    paths = (path.partition(".") for path in search.space)
+    return not any(name in getattr(cell, namespace) for namespace, dot, name in paths if dot)
+
+
 def _size(cell: Cell) -> tuple[int, int]:
     return cell.task.num_rules, cell.width
 
 
 def _in_words(cell: Cell) -> str:
-    options = in_words({**cell.router, **cell.model})
+    options = in_words({**cell.router, **cell.model, **cell.trainer})
     other = f" with {cell.architecture}" if cell.architecture else ""
     return f"{cell.variant} of {cell.task.kind}{other}" + (f" ({options})" if options else "")

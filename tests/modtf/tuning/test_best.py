@@ -112,6 +112,18 @@ def test_options_at_their_defaults_are_those_left_out(tune):
         best(tune, search_of("1", variant="switch", **{"router.strength": 0.3}).base)
 
 
+def test_an_option_that_a_cell_gives_is_not_replaced(tune):
+    """Not even where it gives the default."""
+    search = Search(search_of("1", variant="switch").base, {"router.strength": parse_axis("0.1,0.2")}, "grid")
+    tune(search)
+    assert best(tune, search.base).values["router.strength"] == 0.1
+    given = search_of("1", variant="switch", **{"router.strength": 0.01}).base
+    with pytest.raises(
+        ValueError, match=r"it holds no search of switch .*\(strength=0.01\), only of switch "
+    ):
+        best(tune, given)
+
+
 def test_a_rate_that_was_fixed_is_used_too(tune):
     fixed = search_of("1", variant="top_k", **{"training.learning_rate": 0.01})
     search = Search(fixed.base, {"router.k": parse_axis("1,2")}, "grid")
