@@ -107,9 +107,12 @@ def parse_named(text: str) -> tuple[str, Axis]:
 
 
 def parse_value(text: str) -> Any:
-    """Return a Python literal ("2", "0.5", "None") if the text is one, else the text itself."""
+    """Return a Python literal ("2", "0.5", "None") if the text is one, else the text itself.
+
+    "true" and "false" are truth values, too: as a text, "false" would count as true.
+    """
     try:
-        return ast.literal_eval(text)
+        return ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
     except (SyntaxError, ValueError):
         return text
 

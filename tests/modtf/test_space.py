@@ -12,6 +12,7 @@ from modtf.space import Range, Values, parse_axis, parse_named
         ("1,2,4", Values((1, 2, 4))),
         ("lstm,simple", Values(("lstm", "simple"))),
         ("True,False", Values((True, False))),
+        ("false,true", Values((False, True))),
         ("0.5", Values((0.5,))),
         ("1e-5:1e-2:log", Range(1e-5, 1e-2, True)),
         ("-1:1", Range(-1, 1)),
