@@ -53,7 +53,8 @@ def train_cell(
             cell, population, model, evaluator, folder, callbacks, label, data=data, **how
         )
         evaluation = context.evaluation
-        board = TensorBoardWriter(folder / LOGS, _settings(cell), evaluation)
+        whole = folder if population.has_axis else folder.parents[1]  # members in turn are one trial
+        board = TensorBoardWriter(folder / LOGS, whole.name, _settings(cell), evaluation)
         context.measuring.append(board)
         context.trainer(context, **context.options)
         scores, best = {"tail": context.tail.scores()}, context.best

@@ -1,6 +1,6 @@
 """The TensorBoard logs of a cell, during training and after."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +22,20 @@ class TensorBoardWriter(keras.callbacks.Callback):
     """Writes scalars, activation matrices and module use after every evaluation.
 
     Every cell uses the same tags in its own folder, so that variants overlay in one chart. Values are means
-    over members. HParams compares cells by `settings`. `evaluation` must precede this callback.
+    over members. HParams compares cells by `settings`, and takes the mean over logs of one `trial`.
+    `evaluation` must precede this callback.
     """
 
-    def __init__(self, folder: str | Path, settings: Mapping[str, Any], evaluation: EvaluateCallback):
+    def __init__(
+        self, folder: str | Path, trial: str, settings: Mapping[str, Any], evaluation: EvaluateCallback
+    ):
         super().__init__()
         self.evaluation = evaluation
-        self.num_members = len(evaluation.evaluator.population)
+        population = evaluation.evaluator.population
+        self.num_members, self.rule_probs = len(population), population.family.rule_probs(population.task)
         self.writer = tf.summary.create_file_writer(str(folder))
         with self.writer.as_default():
-            hparams.hparams(dict(settings), trial_id=Path(folder).parent.name)
+            hparams.hparams(dict(settings), trial_id=trial)
 
     def on_train_begin(self, logs=None):
         if len(self.evaluation.steps) == 1:
@@ -62,10 +66,11 @@ class TensorBoardWriter(keras.callbacks.Callback):
                 if np.isfinite(values).all():
                     tf.summary.scalar(self._group(measure) + row_name(measure, *where), np.mean(values))
             for place, activation in scores.activation.items():
-                maps = heat_maps(activation)
+                probs = None if place else self.rule_probs
+                maps = heat_maps(activation, probs)
                 tf.summary.image(f"activation/{at_place('rules_by_modules', place)}", maps, SHOWN_MEMBERS)
                 # diverged members have no module use
-                use = [module_use(matrix) for matrix in activation if np.isfinite(matrix).all()]
+                use = [module_use(matrix, probs) for matrix in activation if np.isfinite(matrix).all()]
                 tf.summary.histogram(f"activation/{at_place('module_use', place)}", use)
 
     def _group(self, measure: str) -> str:
@@ -74,14 +79,15 @@ class TensorBoardWriter(keras.callbacks.Callback):
         return "penalty/" if measure in self.evaluation.evaluator.penalties.values() else "measures/"
 
 
-def heat_maps(activation: np.ndarray) -> np.ndarray:
-    """Return activation matrices [P, R, M] as images [P, height, width, 3], with modules matched to rules."""
+def heat_maps(activation: np.ndarray, rule_probs: Sequence[float] | None = None) -> np.ndarray:
+    """Return activation matrices [P, R, M] as images [P, height, width, 3], with modules matched to rules of
+    these frequencies."""
     import matplotlib
 
     colours = matplotlib.colormaps["viridis"]
     images = []
     for matrix in activation[:SHOWN_MEMBERS]:
         matched = matrix.shape[1] > 1 and np.isfinite(matrix).all()
-        ordered = matrix[:, best_permutation(matrix)] if matched else matrix
+        ordered = matrix[:, best_permutation(matrix, rule_probs)] if matched else matrix
         images.append(colours(np.kron(ordered, np.ones((PIXELS, PIXELS))))[..., :3])
     return np.stack(images).astype(np.float32)

@@ -75,6 +75,19 @@ def test_a_killed_cell_resumes_to_the_same_results(tmp_path):
     model.load_weights(resumed / "members" / "task0_seed0" / "last.weights.h5")
 
 
+def test_the_members_of_a_cell_are_one_trial_of_tensorboard(tmp_path, monkeypatch):
+    """Their folders have the same names in every cell, so that HParams would mix the cells."""
+    register_model("little")(lambda task, width, seed: Little())
+    monkeypatch.setattr(
+        "modtf.engines.train_cell.TensorBoardWriter", board := Mock(side_effect=KeyboardInterrupt)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        run_cell(a_cell(), tmp_path, verbose=False)
+    folder, trial, *_ = board.call_args.args
+    assert folder == tmp_path / a_cell().folder / "members" / "task0_seed0" / "tensorboard"
+    assert trial == a_cell().folder
+
+
 @pytest.mark.slow
 def test_a_kill_just_before_the_manifest_loses_no_member(tmp_path, monkeypatch):
     register_model("little")(lambda task, width, seed: Little())

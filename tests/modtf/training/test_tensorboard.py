@@ -17,7 +17,7 @@ def written(tmp_path_factory, prescribed, run_epochs):
     series = {"loss": [[1.0, 2.0]] * 3, "alignment": [[0.1, 0.3]] * 3, "unevenness": [[0.2, 0.2]] * 3}
     population, matrices = Population.of([Task(num_rules=3)] * 2, [0, 1]), np.full((2, 3, 3), 1 / 3)
     evaluation = EvaluateCallback(prescribed(population, series, matrices, "unevenness"))
-    board = TensorBoardWriter(folder, {"variant": "modular", "width": "32"}, evaluation)
+    board = TensorBoardWriter(folder, "its trial", {"variant": "modular", "width": "32"}, evaluation)
     run_epochs(None, [evaluation, board], range(2), steps=10)
     board.final(20, {"loss_scale2": 0.25, "alignment": float("nan")})
     board.writer.close()
@@ -51,6 +51,7 @@ def test_images_histograms_and_settings(written):
     content = events.PluginTagToContent("hparams")[start]
     assert b"modular" in content
     assert b"variant" in content
+    assert b"its trial" in content
     images = events.Tensors("activation/rules_by_modules")[0].tensor_proto.string_val
     assert len(images) == 2 + 2  # width, height, and one per member
 
@@ -61,3 +62,18 @@ def test_heat_maps_put_the_matched_modules_on_the_diagonal():
     diverged = heat_maps(np.stack([np.full((3, 3), np.nan), np.eye(3)]))  # shown unordered
     assert np.isfinite(diverged).all()
     assert heat_maps(np.ones([1, 3, 1])).shape == (1, 72, 24, 3)
+    uneven = np.array([[[0.6, 0.4], [0.9, 0.1]]])  # the first rule decides if it is the most frequent
+    corners = [heat_maps(uneven, probs)[0, 0, 0].tolist() for probs in (None, (0.99, 0.01))]
+    assert corners == [heat_maps(np.array([[[value]]]))[0, 0, 0].tolist() for value in (0.4, 0.6)]
+
+
+def test_module_use_counts_rules_as_often_as_they_occur(tmp_path, prescribed):
+    population = Population.of([Task(num_rules=3, zipf=1.0)])
+    evaluation = EvaluateCallback(prescribed(population, {"loss": [[1.0]]}, np.eye(3)[None]))
+    board = TensorBoardWriter(tmp_path / "logs", "cell", {}, evaluation)
+    evaluation.on_train_begin()
+    board.on_train_begin()
+    board.writer.close()
+    events = EventAccumulator(str(tmp_path / "logs"), {"tensors": 0}).Reload()
+    (event,) = events.Tensors("activation/module_use")
+    assert tf.make_ndarray(event.tensor_proto)[:, 1].max() == pytest.approx(6 / 11)
