@@ -94,7 +94,8 @@ def lend(
 
 def pipelines_of(population: Population) -> Kept:
     """Return the pipelines of a population by what they read, for training and evaluation."""
-    return (_of_many if population.has_axis else _of_one).of(population, Kept)
+    key = population, population.family  # a notebook may register a family anew, with other data
+    return (_of_many if population.has_axis else _of_one).of(key, Kept)
 
 
 @contextlib.contextmanager

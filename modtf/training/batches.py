@@ -70,7 +70,8 @@ class DeviceBatches:
 
     @property
     def program(self) -> Hashable:
-        return self.stream.population, self.stream.plan.batch_size
+        population = self.stream.population
+        return population, population.family, self.stream.plan.batch_size
 
     @property
     def bytes_per_step(self) -> int:

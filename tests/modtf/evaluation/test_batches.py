@@ -1,5 +1,6 @@
 """The batches of evaluations: the stream, with the input of an output's metric; built once."""
 
+import copy
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import tensorflow as tf
 from modtf import Condition, Population, Task, run_cell
 from modtf.evaluation.batches import LARGEST_KEPT, Source, alike, evaluation_batches, make_batches
 from modtf.evaluation.programs import waiting_iterators
+from modtf.families import FAMILIES
 
 POPULATION = Population.of([Task("mha", num_rules=3, data_seed=i) for i in range(2)])
 
@@ -29,6 +31,13 @@ def test_a_pipeline_is_built_once_for_all_models_of_a_population():
         (POPULATION, "target", 4, "test", (IID,)),
     ]
     assert all(evaluation_batches(*other) is not first for other in others)
+
+
+def test_a_family_that_is_registered_anew_has_new_pipelines(monkeypatch):
+    """A notebook does that after a change of its data."""
+    first = evaluation_batches(POPULATION, "target", 4, "test", (LONGER,))
+    monkeypatch.setitem(FAMILIES._objects, "mha", copy.copy(POPULATION.family))
+    assert evaluation_batches(POPULATION, "target", 4, "test", (LONGER,)) is not first
 
 
 def test_conditions_that_differ_in_arrays_alone_are_alike():
