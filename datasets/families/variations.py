@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from modtf.datasets.random import choose_rule, standard_normal
+from modtf.datasets.random import check_rule_probs, choose_rule, standard_normal
 from modtf.families.varied import WITHHELD, next_rule, zipf
 from modtf.families.varied import option_of as option
 from modtf.metrics.distributions import entropy
@@ -77,7 +77,7 @@ def stored(data: Any, index: Any, uniforms: Any) -> Any:
 
 
 def rules(data: Any, uniforms: Any, exponent: float | None = None, pairs: str | None = None) -> Any:
-    """Return rules int32 [G, N], drawn with the stream's frequencies, or else by Zipf's law.
+    """Return rules int32 [G, N], drawn with the stream's frequencies, or else those of the task.
 
     Args:
         data: a `RuleData`.
@@ -88,7 +88,10 @@ def rules(data: Any, uniforms: Any, exponent: float | None = None, pairs: str | 
     ops, task, uniform, limits = data.ops, data.task, uniforms.rule, uniforms.limits
     exponent = option(task, "zipf") if exponent is None else exponent
     probs = zipf(data.num_rules, exponent or 0.0)
-    if limits is None and exponent:
+    own = task.family.rule_probs(task) if exponent is None else None  # of a family without this option
+    if own is not None:
+        probs = tuple(check_rule_probs(own, data.num_rules)[0])
+    if limits is None and (exponent or own is not None):
         limits = np.cumsum(probs)[:-1]
     withheld = option(task, WITHHELD)
     if not withheld or uniforms.limits is not None:

@@ -63,6 +63,15 @@ def test_two_methods_are_enough(registered, draw, width, is_sequence):
     np.testing.assert_array_equal(alone[0], inputs[:, 1])
 
 
+def test_rules_are_as_frequent_as_the_family_says(registered, draw):
+    name = registered(type("Uneven", (Toy,), {"rule_probs": lambda self, task: (0.7, 0.2, 0.1)}))
+    [(_, rule, _)] = draw(Task(name, num_rules=3), 1, batch_size=1000)
+    np.testing.assert_allclose(np.bincount(rule.ravel()) / rule.size, [0.7, 0.2, 0.1], atol=0.03)
+    name = registered(type("Uneven", (Toy,), {"rule_probs": lambda self, task: (7, 2, 1)}))
+    with pytest.raises(ValueError, match="expected numbers of at least 0 that sum to 1"):
+        draw(Task(name, num_rules=3), 1, batch_size=4)
+
+
 class NoOutputs(RuleData):
     parameters = Gains.parameters
 
