@@ -8,6 +8,7 @@ from modtf.checks import check_attributes, check_name, check_options
 
 TRAINER = "modtf.training.trainer:plain"  # the default trainer
 ROUTER = "router."  # prefix of a router's options among a model's
+RANDOM = "random"  # the row of random routing in tables and figures, which no variant may have
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Variant:
 
     def __post_init__(self) -> None:
         check_name("a variant", self.name)
+        if self.name == RANDOM:
+            raise ValueError(
+                f"A variant, router or model cannot have the name {RANDOM!r}, which tables and figures give "
+                "to random routing. Choose another name."
+            )
         object.__setattr__(self, "title", self.title or self.name)
         object.__setattr__(self, "router", self.router or self.name)
         what = f"The variant {self.name!r}"

@@ -9,8 +9,8 @@ import pandas as pd
 from modtf.families import FAMILIES, Family, Option
 from modtf.results.schema import KIND
 from modtf.task import Task
+from modtf.variants import RANDOM as RANDOM
 
-RANDOM = "random"  # the row of random routing, after all variants
 CHECKPOINT_WORDS = {
     "tail": "the mean over evaluations at the end of training",
     "last": "after the last step",

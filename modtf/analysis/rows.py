@@ -21,7 +21,7 @@ def performance_rows(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame
         frame: the table of `load_results` or `load_history`.
         headline: keep two conditions only and name them in a new column `distribution`. "in distribution"
             is the training condition. "out of distribution" is the family's headline: one condition, or the
-            mean over a group of conditions.
+            mean over a group of conditions. A headline that is the training condition is not repeated.
 
     Example:
         >>> performance_rows(frame).distribution.unique()  # doctest: +SKIP
@@ -34,7 +34,7 @@ def performance_rows(frame: pd.DataFrame, headline: bool = True) -> pd.DataFrame
         judged &= frame["measure"] == FAMILIES[arch].performance_measure(setting)
         headed = judged & (frame["condition"] == FAMILIES[arch].headline)
         keep |= (headed | (judged & (frame["condition"] == IID))) if headline else judged
-        outside |= headed
+        outside |= headed & (frame["condition"] != IID)
     if not headline:
         return frame[keep]
     names = pd.Categorical.from_codes(outside[keep].astype(int), categories=[IN, OUT])

@@ -122,7 +122,8 @@ def _have_other_members(rows: pd.DataFrame, point: Sequence[str], size: Sequence
 
 
 def _is_random(rows: pd.DataFrame) -> pd.Series:
-    return rows["variant"].astype(str).str.startswith(RANDOM)
+    names = rows["variant"].astype(str)
+    return (names == RANDOM) | names.str.startswith(f"{RANDOM} (")  # not a router "random_top_2"
 
 
 def _number(rows: pd.DataFrame, by: Sequence[str], name: str) -> pd.Series:

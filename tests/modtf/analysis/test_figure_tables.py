@@ -118,3 +118,13 @@ def test_a_mean_over_kinds_does_not_change_them_along_its_line(tmp_path, undrawn
     assert [set(picture.table["kind"]) for picture in others] == [{"MLP regression", "MHA v1 regression"}]
     three = study_of(tmp_path, kinds=[("rnn", {})], rules=(4,), **few)
     assert [picture.name for picture in three.figure(name)] == [f"{name}_e32"]
+
+
+def test_a_router_whose_name_begins_like_random_routing_is_a_model():
+    """It has no other sizes than `modular`, so it is left out."""
+    sizes = {"widths": [32, 64], "rules": [4], "data_seeds": [0, 1]}
+    frames = [results_of(variants=["modular"], **sizes)]
+    frames += [results_of(variants=["random_top_2"], **{**sizes, "data_seeds": [2]})]
+    study = Study(pd.concat(frames))
+    _, note = average(study, performance(study.results), ["kind", "where", "measure", "variant"])
+    assert "variants have different tasks or seeds" in note

@@ -87,6 +87,9 @@ def test_the_headline_is_the_family_s_condition_or_group(tmp_path, monkeypatch):
     rows = performance_rows(pd.concat([results, mean]).query("arch == 'mlp'"))
     assert set(rows.loc[rows["distribution"] == OUT, "condition"]) == {"far"}
     assert headline_label("mlp") == "mean over far"
+    monkeypatch.setattr(family, "headline", "iid")  # of a family with a single condition
+    rows = performance_rows(results.query("arch == 'mlp'"))
+    assert set(rows["distribution"]) == {IN}
 
 
 def test_random_activation_never_collapses_and_tells_nothing():
