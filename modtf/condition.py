@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 IID = "iid"  # the condition of training, meant by names without a condition
+#: conditions of results, for tokens with frequent and with rare rules; a family's own have other names
+BY_FREQUENCY = ("frequent", "rare")
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,11 @@ class Condition:
         for kind, name in (("a group of conditions", self.group), ("an option (of_option)", self.of_option)):
             if name is not None:
                 check_name(kind, name)
+        if taken := {self.name, self.group}.intersection(BY_FREQUENCY):
+            raise ValueError(
+                f"{what} has the name or group {taken.pop()!r}, under which results hold the tokens with "
+                "such rules. Choose another name."
+            )
 
     def stream_options(self) -> dict[str, Any]:
         """Return the condition as keyword arguments of `modtf.stream`."""

@@ -182,7 +182,14 @@ class Task:
     def places(self) -> dict[str, Place]:
         """The routed layers of its models by name; "" is the name of an unnamed single layer."""
         only = {"": Place("", self.num_rules, self.family.rule_names(self))}
-        return dict(self.family.places(self) or only)
+        places = dict(self.family.places(self) or only)
+        for name, place in places.items():
+            if name != place.name:
+                raise ValueError(
+                    f"The family {self.arch!r} has the place {place.name!r} under the name {name!r}; "
+                    "expected the same name twice."
+                )
+        return places
 
     @property
     def shape_key(self) -> "Task":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from modtf import metrics
-from modtf.condition import IID
+from modtf.condition import BY_FREQUENCY, IID
 from modtf.datasets.families.variations import input_bits
 from modtf.families.varied import TRAIN_DATA, irreducible, option_of
 from modtf.family import Family
@@ -145,7 +145,7 @@ def by_frequency(sums: Mapping[str, np.ndarray], rule_probs: Sequence[float]) ->
     """Return loss and error of tokens with frequent and with rare rules, as the conditions "frequent" and
     "rare". A rule is rare if its frequency is below an equal share, 1/R."""
     rare, rows = np.array(rule_probs) < 1.0 / len(rule_probs) - 1e-9, Rows()
-    for name, chosen in (("frequent", ~rare), ("rare", rare)):
+    for name, chosen in zip(BY_FREQUENCY, (~rare, rare), strict=True):
         tokens = sums["tokens_by_rule"][:, chosen].sum(axis=1)
         for measure in (m for m in MEASURES_OF_PERFORMANCE if m in sums):
             total = sums[f"{measure}_by_rule"][:, chosen].sum(axis=1)

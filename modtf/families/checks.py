@@ -1,6 +1,6 @@
 """Checks a family when it is registered."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modtf.checks import check_attributes, check_choice, check_integer
@@ -9,6 +9,14 @@ from modtf.family import Family
 from modtf.option import Option
 from modtf.settings import SETTINGS
 from modtf.variants import Variant
+
+#: names that mean something else: attributes of every task, and settings of a cell
+TAKEN = {
+    "arch", "condition", "data_seed", "example_shapes", "family", "identity", "input_dtype", "is_sequence",
+    "kind", "name", "named_options", "num_rules", "options", "output_width", "performance", "places",
+    "replace", "setting", "shape_key", "target_dtype", "target_width", "to_dict", "token_shape",
+    "token_width", "architecture", "members", "preset", "protocol", "seeds", "tasks", "variant", "width",
+}  # fmt: skip
 
 
 def check_family(name: str, family: Any) -> None:
@@ -46,6 +54,7 @@ def _check_kinds(name: str, family: Family) -> None:
                 f"The family {name!r} has {attribute}={values!r}; expected a tuple of {kind.__name__}."
             )
     check_attributes(f"The family {name!r}", family, title=str, architecture=str, headline=str)
+    _check_together(f"The family {name!r}", family.options)
     for attribute in ("training_length", "min_tokens"):
         check_integer(f"The family {name!r}: {attribute}", getattr(family, attribute), 1)
     for setting in family.settings:
@@ -63,6 +72,20 @@ def _check_kinds(name: str, family: Family) -> None:
     check_choice(f"The family {name!r}: checkpoint", family.checkpoint, ("tail", "last", "best"))
 
 
+def _check_together(what: str, options: Sequence[Option]) -> None:
+    """Raise `ValueError` if the options of a family cannot be told apart, or one has the name of something
+    else. A task's name shows a text without the option's name."""
+    names = [option.name for option in options]
+    texts = [choice for option in options for choice in option.choices or () if isinstance(choice, str)]
+    for value, words in (
+        (next((name for name in names if name in TAKEN), None), "an option {}, which has another meaning"),
+        (next((name for name in names if names.count(name) > 1), None), "two options {}"),
+        (next((text for text in texts if texts.count(text) > 1), None), "two options with the choice {}"),
+    ):
+        if value is not None:
+            raise ValueError(f"{what} has {words.format(repr(value))}. Choose another name.")
+
+
 def _check_conditions(name: str, family: Family) -> None:
     """Raise `ValueError` if conditions, groups and headline do not fit together."""
     more = tuple(condition.name for condition in family.more_conditions)
@@ -72,6 +95,12 @@ def _check_conditions(name: str, family: Family) -> None:
             f"The conditions of the family {name!r} must begin with {IID!r} and contain its headline "
             f"{family.headline!r}; received {', '.join(names)}."
         )
+    for condition in family.more_conditions:
+        if condition.group or condition.while_training:
+            raise ValueError(
+                f"The family {name!r} has {condition.name!r} in more_conditions, with a group or "
+                "while_training, which apply to its conditions only. Leave them out."
+            )
     groups = dict.fromkeys(condition.group for condition in family.conditions if condition.group)
     if set(groups) != set(family.groups) or len(set(names)) < len(names):
         raise ValueError(

@@ -178,3 +178,11 @@ def test_rows_that_there_are_not():
             Place("a", 2, rules=rules).rows(2)
     with pytest.raises(ValueError, match="num_rules=2 and 1 rule_names"):
         Place("a", 2, ("only",))
+
+
+def test_a_place_under_another_name(task, monkeypatch):
+    monkeypatch.setattr(Calls, "places", lambda self, task: {"leaf": Place("leaves", 4)})
+    with pytest.raises(
+        ValueError, match="'calls' has the place 'leaves' under the name 'leaf'; expected the"
+    ):
+        task.places  # noqa: B018

@@ -15,8 +15,11 @@ from modtf.families import (
     register_family,
     with_free_rules,
 )
+from modtf.families.checks import TAKEN
 from modtf.registry import resolve
-from modtf.task import Task
+from modtf.studies.point import CELL_FIELDS
+from modtf.task import FIELDS, Task
+from modtf.variants import Variant
 
 RESERVED = ("arch", "setting", "num_rules", "data_seed", "seed")
 
@@ -129,9 +132,28 @@ def test_a_family_is_registered_once():
             r"does not define token_width\(task\). Define what modtf.Family",
         ),
         ({"groups": ("long",)}, r"groups=\('long',\); expected the groups of its conditions in order, none"),
+        (
+            {"more_conditions": (Condition("far", "", while_training=True),)},
+            "has 'far' in more_conditions, with a group or while_training, which apply to its conditions",
+        ),
+        ({"options": (Option("width", 1.0, ""),)}, "has an option 'width', which has another meaning"),
+        ({"options": (Option("a", 1.0, ""), Option("a", 2.0, ""))}, "has two options 'a'"),
+        (
+            {"options": (Option("a", "x", "", ("x", "y")), Option("b", "z", "", ("y", "z")))},
+            "has two options with the choice 'y'",  # a task's name would not say which
+        ),
     ],
 )
 def test_a_family_that_is_not_whole(changes, message):
     with pytest.raises(ValueError, match=message):
         register_family("broken")(type("Broken", (Whole,), changes))
     assert "broken" not in FAMILIES
+
+
+def test_names_that_have_another_meaning():
+    attributes = {name for name in dir(Task) if not name.startswith("_")}
+    assert attributes | {*FIELDS, *CELL_FIELDS} == TAKEN
+    with pytest.raises(ValueError, match="'rare', under which results hold the tokens with such rules"):
+        Condition("rare", "seldom")
+    with pytest.raises(ValueError, match="cannot have the name 'random', which tables and figures give to"):
+        Variant("random")
