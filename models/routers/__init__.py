@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from modtf.checks import NAME
 from modtf.family import Family
+from modtf.metrics import MEASURES
 from modtf.registry import Registry, check_known_options, options_of
 from modtf.space import parse_named
 from modtf.variants import PUBLISHED
@@ -36,6 +37,8 @@ def check_router(name: str, router: Any) -> None:
          "call(self, rule=None, rule_features=None, scores=None, extra=None)."),
         (named is not None and not NAME.fullmatch(str(named)), f"has penalty_name={named!r}; expected "
          "lower-case letters, digits and underscores, beginning with a letter."),
+        (named in MEASURES, f"has penalty_name={named!r}, the name of a measure, whose values it would "
+         "replace. Choose another name."),
     ):  # fmt: skip
         if wrong:
             raise ValueError(f"The router {name!r} {what}")

@@ -38,6 +38,7 @@ def penalty(self, activation):
         ({"penalty": penalty}, r"has penalty_name=None and a method penalty\(activation\); give both or nei"),
         ({"penalty_name": "nothing"}, r"has penalty_name='nothing' and no method penalty"),
         ({"penalty_name": "Two words", "penalty": penalty}, "has penalty_name='Two words'; expected lower-c"),
+        ({"penalty_name": "loss", "penalty": penalty}, "has penalty_name='loss', the name of a measure"),
     ],
 )
 def test_what_is_no_router_is_refused(router, message, registries):
