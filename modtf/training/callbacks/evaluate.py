@@ -121,7 +121,7 @@ class BestWeights(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         if not self.weights:
-            self.weights = [v.numpy().copy() for v in self.model.weights]
+            self.weights = [np.array(v.numpy()) for v in self.model.weights]  # a scalar, too, is an array
 
     def on_epoch_end(self, epoch, logs=None):
         if (epoch + 1) % self.evaluation.every:

@@ -2,6 +2,7 @@
 
 import sys
 
+import keras
 import numpy as np
 import pytest
 
@@ -60,6 +61,18 @@ def test_best_weights_are_each_members_own(measure, prescribed, run_epochs):
     for values in best.weights:
         assert np.all(values[0] == 1)
         assert np.all(values[1] == 2)
+
+
+def test_a_weight_that_is_one_number_is_kept_too(prescribed, run_epochs):
+    """A model of a user's may have one; those of modtf have an axis of members."""
+    evaluation = EvaluateCallback(prescribed(Population.of(Task()), {"loss": [[0.0], [2.0], [1.0], [3.0]]}))
+    model, best = keras.Model(), BestWeights(evaluation)
+    scale = model.add_weight(shape=(), name="scale")
+    for epoch in range(3):
+        scale.assign(epoch)
+        run_epochs(model, [evaluation, best], [epoch], total=3)
+    best.restore()
+    assert float(scale.numpy()) == 1.0
 
 
 @pytest.mark.parametrize("anew", [False, True])
