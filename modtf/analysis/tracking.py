@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT
-from modtf.analysis.labels import categorise, place_label, with_kinds
+from modtf.analysis.labels import categorise, parse_options, place_label, with_kinds
 from modtf.analysis.text import plural, text_table
 from modtf.metrics import GROUPS, MEASURES, activation_measures
 from modtf.results import KIND
@@ -59,7 +59,7 @@ def learned_measures(study: Any) -> pd.DataFrame:
         for place in study.places
         for cell in study.activations(place)
         if cell.last.shape[-1] > 1 and (np.abs(cell.history - cell.history[0]) > FIXED).any()
-        if START not in cell.cell["model_options"]
+        if parse_options(cell.cell["model_options"]).get(START, "none") == "none"
     ]
     names = [measure.name for measure in activation_measures(GROUPS)]
     columns = [*KIND, *WITHIN, "place", UNIT, "seed", *names]

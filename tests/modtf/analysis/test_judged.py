@@ -1,6 +1,7 @@
 """Judged measures: comparison with SciPy, known answers, and coverage of intervals."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from simulated_results import World, study_of
+from simulated_results import World, cells_of, study_of, write_cell
 
 from modtf import metrics
 from modtf.analysis import Study, judge_measures, learned_measures, print_judged
@@ -155,6 +156,14 @@ def test_only_what_learned_to_use_several_modules_counts(study):
     assert set(measured["variant"]) == {"modular", "modular_op", "top_k", "modular (modules=3)"}
     assert len(measured) == 4 * 2 * 3 * 2
     assert {m.name for m in metrics.activation_measures(metrics.GROUPS)} <= set(measured)
+
+
+def test_a_model_that_was_told_to_start_cold_counts(tmp_path):
+    (cell,) = cells_of(settings=["regression"], rules=[4], variants=["modular"])
+    for trainer in ({"start": "none"}, {"start_steps": 5}, {"start": "oracle"}):
+        write_cell(tmp_path, replace(cell, trainer=trainer), num_evaluations=4)
+    found = set(learned_measures(Study.read(tmp_path))["variant"])
+    assert found == {"modular (trainer.start=none)", "modular (trainer.start_steps=5)"}
 
 
 @pytest.mark.parametrize("checkpoint", ["tail", "pooled"])
