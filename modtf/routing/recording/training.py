@@ -65,7 +65,9 @@ class TrainingRecorder:
         if not model.training:
             return
         self._passes += 1
-        if (self.every - self._passes) % max(self.every // SAMPLED, 1) == 0:
+        if (self.every - self._passes) % max(self.every // SAMPLED, 1):
+            self._note = Note()  # what was said of this pass must not be taken for a later one
+        else:
             self._probe = self._probe or (_copied(args), _copied(kwargs))
             self._watching.enter_context(self._watcher.watching())
             self._watcher.enter(model, args, kwargs)  # the watcher's hooks come too late for this call

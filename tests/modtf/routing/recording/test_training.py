@@ -72,6 +72,19 @@ def test_saturation_is_that_of_the_first_batch(tmp_path):
     assert recorder.history[1][f"routing/saturation/{NAME}"] == pytest.approx(expected)
 
 
+def test_labels_of_a_pass_that_is_not_recorded_are_not_those_of_the_next():
+    """Every second of 20 passes is recorded; the labels belong to the others."""
+    model = make("Mixtral").train()
+    with modtf.record(model, every=20) as recorder:
+        for step in range(20):
+            if step % 2 == 0:
+                recorder.next(labels=LABELS)
+            model(input_ids=BATCHES[0])
+    (record,) = recorder.history
+    assert f"routing/entropy/{NAME}" in record
+    assert f"routing/adjusted_mutual_information/{NAME}" not in record
+
+
 def test_tensorboard_and_what_is_no_log(tmp_path):
     model = make("Mixtral").train()
     with modtf.record(model, every=8, log=tmp_path / "runs") as recorder:
