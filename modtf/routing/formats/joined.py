@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from modtf.routing.formats.registry import Found
 
 NONE = -1  # stands for a missing expert
-OF_ALL = ("layer_names", "num_experts")  # arrays without a row for each token
 
 
 @dataclass(frozen=True)
@@ -115,11 +114,12 @@ def joined(documents: Sequence[Document], num_experts: int | None = None) -> Fou
         arrays["tokens"] = np.concatenate([as_array(one.tokens) for one in documents])
     if first.label is not None:
         arrays["labels"] = np.repeat([str(one.label) for one in documents], sizes)
+    arrays = _without_padding(experts, arrays)
     if first.layers is not None:
         arrays["layer_names"] = np.array(first.layers)
     if num_experts is not None:
         arrays["num_experts"] = np.array(num_experts)
-    return _without_padding(experts, arrays)
+    return as_found(arrays)
 
 
 def _check_same(one: Document, first: Document) -> None:
@@ -155,12 +155,12 @@ def _check_length(one: Document) -> None:
             )
 
 
-def _without_padding(experts: NDArray[np.int32], arrays: dict[str, NDArray[Any]]) -> Found:
+def _without_padding(experts: NDArray[np.int32], arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     empty = (experts == NONE).all(axis=(1, 2)) | _is_repeated(experts)
     if empty.any():
         warn(f"{int(empty.sum())} of {len(experts)} rows hold no choice of an expert. They are left out.")
         experts = experts[~empty]
-        arrays = {n: values if n in OF_ALL else values[~empty] for n, values in arrays.items()}
+        arrays = {name: values[~empty] for name, values in arrays.items()}
     if not len(experts):
         raise ValueError("it holds no tokens")
     used = (experts != NONE).any(axis=(0, 1))
@@ -169,7 +169,7 @@ def _without_padding(experts: NDArray[np.int32], arrays: dict[str, NDArray[Any]]
         arrays["weights"] = weights[..., used] if weights.shape == experts.shape else weights
     arrays["experts"] = experts[..., used]
     by_layer = {"experts", "weights"}
-    return as_found({n: np.moveaxis(a, 1, 0) if n in by_layer else a for n, a in arrays.items()})
+    return {n: np.moveaxis(a, 1, 0) if n in by_layer else a for n, a in arrays.items()}
 
 
 def _is_repeated(experts: NDArray[np.int32]) -> NDArray[np.bool_]:
