@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 IID = "iid"  # the condition of training, meant by names without a condition
-#: conditions of results, for tokens with frequent and with rare rules; a family's own have other names
+#: conditions that results add: tokens with frequent and with rare rules. A family's own have other names
 BY_FREQUENCY = ("frequent", "rare")
 
 

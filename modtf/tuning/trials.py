@@ -228,7 +228,7 @@ def _kind(cell: Cell) -> tuple[Any, ...]:
 
 
 def _leaves(cell: Cell, search: Search) -> bool:
-    """Return whether a cell gives no option that a search tuned: its own value would be replaced."""
+    """Return whether a cell gives none of the options that a search tuned, so that it keeps its values."""
     paths = (path.partition(".") for path in search.space)
     return not any(name in getattr(cell, namespace) for namespace, dot, name in paths if dot)
 
