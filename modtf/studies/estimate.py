@@ -19,6 +19,7 @@ import numpy as np
 from modtf.cell import Cell
 from modtf.memory import cell_bytes
 from modtf.models.own import MODELS
+from modtf.population import Population
 from modtf.protocol import TRAINING_FACTOR, Evaluation
 from modtf.training.arithmetic import ACCELERATION, BACKWARD, epochs_of, step_flops
 
@@ -73,8 +74,10 @@ def estimate(
 
 
 def _cost(cell: Cell, parameters: int, speed: Speed) -> CostEstimate:
+    from modtf.models.build import trains_alone
+
     members, per_token = len(cell.members), speed.factor * (parameters + _small())
-    start = speed.start * (members if cell.runs in MODELS else 1)
+    start = speed.start * (members if trains_alone(cell) else 1)
     training = start + members * per_token * cell.protocol.training.steps * cell.step_tokens
     evaluation = start + members * per_token * evaluation_tokens(cell) / BACKWARD  # compiled, too
     memory = BASE_GB + 1e-9 * sum(cell_bytes(cell, parameters, COPIES).values())
@@ -95,18 +98,15 @@ def measure(cell: Cell) -> Speed:
     import keras
 
     from modtf.evaluation.programs import programs_of
-    from modtf.models.build import build_cell, parameters_of_member, trains_alone
+    from modtf.models.build import build_cell, parameters_of_member
     from modtf.training.compile import compile_model
     from modtf.training.execution import use_large_programs
     from modtf.training.fit import training_batches
 
     accelerated, training = on_accelerator(), cell.protocol.training
     clock = time.perf_counter if accelerated else time.process_time
-    members = len(cell.members) if accelerated else min(MEMBERS, len(cell.members))
-    population = replace(cell, members=cell.members[:members]).population
-    if trains_alone(cell):
-        population, members = population.alone(0), 1
-    times = [clock()]
+    population = _built_for(cell, len(cell.members) if accelerated else MEMBERS)
+    members, times = len(population), [clock()]
 
     class Clock(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
@@ -144,7 +144,15 @@ def parameters_of(cell: Cell) -> int:
     """Return the number of trainable parameters of one member."""
     from modtf.models.build import build_cell, parameters_of_member
 
-    return parameters_of_member(build_cell(cell, replace(cell, members=cell.members[:1]).population))
+    return parameters_of_member(build_cell(cell, _built_for(cell, 1)))
+
+
+def _built_for(cell: Cell, most: int) -> Population:
+    """Return the first members, which one model of the cell is built for; one if members train alone."""
+    from modtf.models.build import trains_alone
+
+    population = replace(cell, members=cell.members[:most]).population
+    return population.alone(0) if trains_alone(cell) else population
 
 
 def _kind(cell: Cell) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from modtf.results import write_activations
 from modtf.studies import estimate as module
 from modtf.studies import grid, load_study
 from modtf.studies.estimate import SMALL, Speed, estimate, evaluation_tokens, measure, parameters_of
+from modtf.studies.load import STUDIES
 from modtf.training.arithmetic import ACCELERATION
 
 SPEED = Speed(1e-10, 3.0)  # per token and parameter
@@ -53,6 +54,23 @@ def test_the_papers_study_measures_one_cell_per_architecture_and_knows_all_sizes
     assert sum(cost.hours for cost in costs.values()) > 1e5
     late = estimate(cells, seconds=-1.0)  # unmeasured cells count as fast as the rest
     assert [len(measured), *late] == [4, *costs.values()]
+
+
+@pytest.mark.parametrize("name", sorted(set(STUDIES) - {"factors_twins"}))  # needs its trained models
+def test_the_cost_of_every_study_is_estimated(measured, name):
+    cells = load_study(name).cells
+    costs = estimate(cells)
+    assert len(costs) == len(cells)
+    assert all(cost.hours > cost.training > 0 and cost.parameters > 1 for cost in costs)
+
+
+def test_members_without_an_axis_start_one_after_the_other(measured):
+    """Parameters as published by the network's own test; every member builds its own model."""
+    (cell,) = (cell for cell in load_study("vqa_wide").cells)
+    (cost,) = estimate([cell])
+    assert cost.parameters == 200_194
+    steps = 5 * cell.protocol.training.steps * cell.step_tokens
+    assert cost.training * 3600 == pytest.approx(5 * 3.0 + steps * SPEED.factor * (200_194 + SMALL))
 
 
 def test_tokens_of_all_evaluations():
