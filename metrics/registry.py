@@ -7,11 +7,31 @@ needs only the decorator.
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from modtf.checks import check_choice
+from modtf.checks import check_choice, check_name
 from modtf.metrics.measure import GROUPS, MAIN_GROUPS, Measure
 from modtf.registry import Registry, origin
 
 F = TypeVar("F", bound=Callable[..., float])
+
+#: rows of results and histories that modtf writes beside those of measures
+BESIDE = (
+    "diverged", "error_gap", "input_bits", "irreducible_error", "irreducible_loss", "loss_gap",
+    "members_times_steps_per_second", "seconds",
+)  # fmt: skip
+
+
+def check_row(kind: str, name: str, others: Iterable[str] = ()) -> None:
+    """Raise `ValueError` if a name is not valid, or modtf writes rows of that name: `BESIDE` or `others`.
+
+    `kind` says what has the name, for the error: "a penalty".
+    """
+    check_name(kind, name)
+    if name in (*BESIDE, *others):
+        raise ValueError(
+            f"{name!r} cannot be the name of {kind}: modtf writes values of that name, which would be "
+            "replaced. Choose another name."
+        )
+
 
 # The order is that of the columns in tables.
 MEASURES: Registry[Measure] = Registry(
@@ -31,6 +51,7 @@ MEASURES: Registry[Measure] = Registry(
         "expert_overlap": "modtf.metrics.expert_overlap",
         "top_label_share": "modtf.metrics.top_label_share",
     },
+    lambda name, measure: check_row("a measure", name),
 )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 IID = "iid"  # the condition of training, meant by names without a condition
 #: conditions that results add: tokens with frequent and with rare rules. A family's own have other names
 BY_FREQUENCY = ("frequent", "rare")
+GAP = "gap"  # test less training data: the ending of a row's name, "loss_gap", as a condition is
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,10 @@ class Condition:
         for kind, name in (("a group of conditions", self.group), ("an option (of_option)", self.of_option)):
             if name is not None:
                 check_name(kind, name)
-        if taken := {self.name, self.group}.intersection(BY_FREQUENCY):
+        if taken := {self.name, self.group}.intersection((*BY_FREQUENCY, GAP)):
             raise ValueError(
-                f"{what} has the name or group {taken.pop()!r}, under which results hold the tokens with "
-                "such rules. Choose another name."
+                f"{what} has the name or group {taken.pop()!r}, under which results hold values of their "
+                "own. Choose another name."
             )
 
     def stream_options(self) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from modtf.checks import NAME
 from modtf.family import Family
-from modtf.metrics import MEASURES
+from modtf.metrics import MEASURES, check_row
 from modtf.registry import Registry, check_known_options, options_of
 from modtf.space import parse_named
 from modtf.variants import PUBLISHED
@@ -35,13 +34,11 @@ def check_router(name: str, router: Any) -> None:
          "it also needs needs_scores = True, a penalty(activation, scores) and a penalty_name."),
         (not takes_extra, "has extra_input(rule, training), but its call has no argument extra. Write "
          "call(self, rule=None, rule_features=None, scores=None, extra=None)."),
-        (named is not None and not NAME.fullmatch(str(named)), f"has penalty_name={named!r}; expected "
-         "lower-case letters, digits and underscores, beginning with a letter."),
-        (named in MEASURES, f"has penalty_name={named!r}, the name of a measure, whose values it would "
-         "replace. Choose another name."),
     ):  # fmt: skip
         if wrong:
             raise ValueError(f"The router {name!r} {what}")
+    if named is not None:
+        check_row(f"the penalty of the router {name!r}", named, MEASURES)
     options = options_of(router, "__init__", skip=2)
     try:
         tunable = [parse_named(text)[0] for text in router.tunable]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from modtf import metrics
-from modtf.condition import BY_FREQUENCY, IID
+from modtf.condition import BY_FREQUENCY, GAP, IID
 from modtf.datasets.families.variations import input_bits
 from modtf.families.varied import TRAIN_DATA, irreducible, option_of
 from modtf.family import Family
@@ -172,7 +172,7 @@ def rows_beside(task: Task, rows: Rows) -> Rows:
     for measure in (m for m in MEASURES_OF_PERFORMANCE if (m, IID, "") in rows):
         test = rows[measure, IID, ""]
         if (measure, TRAIN_DATA, "") in rows:
-            found[f"{measure}_gap", IID, ""] = test - rows[measure, TRAIN_DATA, ""]
+            found[f"{measure}_{GAP}", IID, ""] = test - rows[measure, TRAIN_DATA, ""]
         if (least := irreducible(task, measure)) is not None:
             found[f"irreducible_{measure}", IID, ""] = np.full_like(test, _in_unit(measure, least))
     return found

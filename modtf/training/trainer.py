@@ -12,7 +12,7 @@ from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer, check_name
 from modtf.evaluation.evaluator import Evaluator
 from modtf.families import IID
-from modtf.metrics import MEASURES
+from modtf.metrics import MEASURES, check_row
 from modtf.population import Population
 from modtf.protocol import TRAINING_FACTOR, Training
 from modtf.registry import Registry, check_known_options, options_of_function, resolve
@@ -172,16 +172,11 @@ class TrainerContext:
         """Add a row to the results of every checkpoint.
 
         Args:
-            measure: its name, which no registered measure has.
+            measure: its name, which neither a registered measure nor a row of modtf has.
             value: a number, or one per member.
             condition, place: names that the family defines.
         """
-        check_name("a measure", measure)
-        if measure in MEASURES:
-            raise ValueError(
-                f"{measure!r} is a measure of the evaluation, whose values it would replace. Record it under "
-                "another name."
-            )
+        check_row("a recorded row", measure, MEASURES)
         condition = self.task.condition(condition).name
         self.rows[measure, condition, place] = np.broadcast_to(np.asarray(value, float), len(self.population))
 

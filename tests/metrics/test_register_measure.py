@@ -14,6 +14,7 @@ from modtf.metrics import (
     register_measure,
     smaller_is_better,
 )
+from modtf.metrics.registry import BESIDE
 from modtf.registry import Registry
 
 FACTS: dict[str, Any] = {"group": "collapse", "range": (0.0, 1.0), "perfect": 0.0}
@@ -53,6 +54,13 @@ def test_a_diagnostic_of_a_user_is_shown(registry):
     assert measure_all(np.eye(2), groups="diagnostic") == {"largest": 1}
     with pytest.raises(ValueError, match=r"'largest' cannot rank models.*Rank by one of alignment"):
         smaller_is_better("largest")
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_names_of_rows_that_modtf_writes(name):
+    with pytest.raises(ValueError, match=f"'{name}' cannot be the name of a measure: modtf writes values"):
+        register_measure(name, **FACTS)(lambda A: 0.0)
+    assert name not in MEASURES
 
 
 def test_a_measure_that_returns_no_number(registry):

@@ -37,8 +37,9 @@ def penalty(self, activation):
         ({"call": Router.call}, r"does not define call\(rule, rule_features, scores\)"),
         ({"penalty": penalty}, r"has penalty_name=None and a method penalty\(activation\); give both or nei"),
         ({"penalty_name": "nothing"}, r"has penalty_name='nothing' and no method penalty"),
-        ({"penalty_name": "Two words", "penalty": penalty}, "has penalty_name='Two words'; expected lower-c"),
-        ({"penalty_name": "loss", "penalty": penalty}, "has penalty_name='loss', the name of a measure"),
+        ({"penalty_name": "Two words", "penalty": penalty}, "'Two words' is not a valid name of the penalty"),
+        ({"penalty_name": "seconds", "penalty": penalty}, "'seconds' cannot be the name of the penalty"),
+        ({"penalty_name": "loss", "penalty": penalty}, "'loss' cannot be the name of the penalty of the r"),
     ],
 )
 def test_what_is_no_router_is_refused(router, message, registries):

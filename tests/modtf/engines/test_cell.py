@@ -15,7 +15,9 @@ from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_
 from modtf.engines.lock import HeldError, held
 from modtf.families import with_free_rules
 from modtf.metrics import activation_measures
+from modtf.metrics.registry import BESIDE
 from modtf.results import COLUMNS, HISTORY_COLUMNS, load_activations
+from modtf.results.schema import DIVERGED
 
 MEASURES = [measure.name for measure in activation_measures()]
 CLOCK = ("seconds", "members_times_steps_per_second")
@@ -46,6 +48,7 @@ def test_results(folder, small_cell):
     assert list(pd.read_csv(folder / "results.csv")) == list(COLUMNS)
     assert set(zip(frame["data_seed"], frame["seed"], strict=True)) == set(small_cell.members)
     assert set(frame["measure"]) == {"loss", *CLOCK, *MEASURES}
+    assert {*CLOCK, DIVERGED} <= set(BESIDE)
     assert (frame["num_parameters"] == modtf.load_model(folder / "last.keras").num_parameters).all()
     assert (frame["num_modules"] == 3).all()
     loss = frame[frame["measure"] == "loss"]

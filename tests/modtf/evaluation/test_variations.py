@@ -8,7 +8,8 @@ import pytest
 from modtf import Population, Task
 from modtf.evaluation.evaluator import Evaluator
 from modtf.families.varied import irreducible as irreducible_of
-from modtf.metrics import measure_all
+from modtf.metrics import MEASURES, measure_all
+from modtf.metrics.registry import BESIDE
 from modtf.models.build import build
 
 
@@ -60,6 +61,7 @@ def test_training_data_noise_and_what_stands_beside(small_sizes, batches):
     gap = scores.rows["loss", "iid", ""] - loss
     np.testing.assert_allclose(scores.rows["loss_gap", "iid", ""], gap, atol=1e-5)
     noise = np.random.RandomState(0).randn(10**6) * 0.5
+    assert {name for name, *_ in scores.rows} - set(MEASURES) <= set(BESIDE)
     irreducible = scores.rows["irreducible_loss", "iid", ""]
     np.testing.assert_allclose(irreducible, [np.abs(noise).mean()] * 2, rtol=5e-3)
     assert (scores.rows["loss", "clean", ""] < scores.rows["loss", "iid", ""]).all()

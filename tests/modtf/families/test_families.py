@@ -153,7 +153,9 @@ def test_a_family_that_is_not_whole(changes, message):
 def test_names_that_have_another_meaning():
     attributes = {name for name in dir(Task) if not name.startswith("_")}
     assert attributes | {*FIELDS, *CELL_FIELDS} == TAKEN
-    with pytest.raises(ValueError, match="'rare', under which results hold the tokens with such rules"):
+    with pytest.raises(ValueError, match="'rare', under which results hold values"):
         Condition("rare", "seldom")
+    with pytest.raises(ValueError, match="'gap', under which results hold values"):  # of "loss_gap"
+        Condition("gap", "between")
     with pytest.raises(ValueError, match="cannot have the name 'random', which tables and figures give to"):
         Variant("random")
