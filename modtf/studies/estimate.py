@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-import numpy as np
-
 from modtf.cell import Cell
 from modtf.memory import cell_bytes
 from modtf.models.own import MODELS
@@ -52,25 +50,18 @@ class CostEstimate:
     parameters: int  # of one member
 
 
-def estimate(
-    cells: Sequence[Cell], seconds: float = 25.0, say: Callable[[str], None] = lambda line: None
-) -> list[CostEstimate]:
-    """Return the cost of every cell. `say` is called with each measurement.
-
-    After the given seconds, cells without a measurement are assumed to be as fast as the others.
-    """
+def estimate(cells: Sequence[Cell], say: Callable[[str], None] = lambda line: None) -> list[CostEstimate]:
+    """Return the cost of every cell. One cell per architecture is measured; `say` is called before each."""
     kinds: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         kinds.setdefault(_kind(cell), []).append(cell)
     sizes = {kind: _parameters(members) for kind, members in kinds.items()}
-    speeds, end = dict[tuple[str, str], Speed](), time.monotonic() + seconds
+    speeds: dict[tuple[str, str], Speed] = {}
     for kind, members in kinds.items():
-        if not speeds or time.monotonic() < end:
-            chosen = _to_measure(members, sizes[kind])
-            say(f"measuring {chosen.label}")
-            speeds[kind] = measure(chosen)
-    usual = Speed(*np.mean([(speed.factor, speed.start) for speed in speeds.values()], axis=0).tolist())
-    return [_cost(cell, sizes[_kind(cell)](cell), speeds.get(_kind(cell), usual)) for cell in cells]
+        chosen = _to_measure(members, sizes[kind])
+        say(f"measuring {chosen.label}")
+        speeds[kind] = measure(chosen)
+    return [_cost(cell, sizes[_kind(cell)](cell), speeds[_kind(cell)]) for cell in cells]
 
 
 def _cost(cell: Cell, parameters: int, speed: Speed) -> CostEstimate:

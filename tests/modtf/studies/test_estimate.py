@@ -52,8 +52,6 @@ def test_the_papers_study_measures_one_cell_per_architecture_and_knows_all_sizes
     large = costs["rnn_regression_r32_e512_modular"]
     assert large.gigabytes == pytest.approx(1 + 4e-9 * 8 * 25 * 25_482_241, rel=0.02)
     assert sum(cost.hours for cost in costs.values()) > 1e5
-    late = estimate(cells, seconds=-1.0)  # unmeasured cells count as fast as the rest
-    assert [len(measured), *late] == [4, *costs.values()]
 
 
 @pytest.mark.parametrize("name", sorted(set(STUDIES) - {"factors_twins"}))  # needs its trained models
