@@ -1,10 +1,14 @@
-"""Draw docs/images/sqoop_samples.png and the figure of docs/sqoop.md; print its tables.
+"""Draw docs/images/sqoop_samples.png and the figures of docs/sqoop.md; print its tables.
 
     modtf report --results=studies/sqoop_quick --archive=docs/study/sqoop.zip
+    python docs/scripts/write_search.py studies/sqoop_rates docs/study/sqoop_long_tuning.csv.gz
+    modtf report --results=studies/sqoop_long --archive=docs/study/sqoop_long.zip
     python docs/scripts/draw_sqoop.py
 
-The samples are training examples. The rest comes from docs/study/sqoop.zip."""
+The samples are training examples. The rest comes from sqoop.zip, sqoop_long.zip and sqoop_long_tuning.csv.gz in
+docs/study."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -20,15 +24,19 @@ from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs, match_members
 from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.sqoop import PLAIN, TREES
+from modtf.protocol import tail_length
+from modtf.studies import load_study
 
 DOCS = Path(__file__).parents[1]
 SHOWN = 8
 PAIRS = list(product(TREES, PLAIN))
+TRIED = (0.000125, 0.0005, 0.002, 0.008, 0.032)  # the first and the last for one network each
 
 
-def read() -> modtf.Study:
-    """Return all trained models."""
-    return modtf.Study.read(DOCS / "study" / "sqoop.zip")
+def read() -> tuple[modtf.Study, modtf.Study]:
+    """Return the quick study and the long one."""
+    quick, long = (modtf.Study.read(DOCS / "study" / name) for name in ("sqoop.zip", "sqoop_long.zip"))
+    return quick, long
 
 
 def by_objects(study: modtf.Study) -> dict[int, modtf.Study]:
@@ -49,18 +57,51 @@ def accuracies(study: modtf.Study) -> str:
                 with_interval(mean, low, min(high, 100), ".1f")
                 for mean, low, high in means.loc[[IN, OUT], ["mean", "low", "high"]].to_numpy()
             ]
-            rows.append(
-                [objects, name, f"{own['num_parameters'].max():,}", means.loc[OUT, "num_tasks"], *shown]
-            )
+            size, tasks = f"{own['num_parameters'].max():,}", means.loc[OUT, "num_tasks"]
+            rows.append([objects, name, size, f"{rates_of(part)[name]:g}", tasks, *shown])
     header = [
         "objects",
         "network",
         "parameters",
+        "rate",
         "models",
         "accuracy %, known pairs",
         "accuracy %, new pairs",
     ]
     return markdown_table(header, rows, left=2)
+
+
+def rates_of(study: modtf.Study) -> dict[str, float]:
+    """Return the learning rate of every network."""
+    cells = [cell.definition for cell in study.cells]
+    return {cell.variant: cell.protocol.training.learning_rate for cell in cells}
+
+
+def trials() -> pd.DataFrame:
+    """Return the search for the rates of the long study: network, rate and its validation error in percent.
+
+    The error is the mean over the last half of the evaluations, by which `modtf tune` chooses.
+    """
+    history = pd.read_csv(DOCS / "study" / "sqoop_long_tuning.csv.gz")
+    history = history[(history["measure"] == "error") & (history["step"] > 0)].sort_values("step")
+    of_folder = {folder: rows["value"] for folder, rows in history.groupby("folder")}
+    found = []
+    for base, rate in product(load_study("sqoop_long_tuning").cells, TRIED):
+        cell = replace(base, protocol=base.protocol.replace(learning_rate=rate))
+        if cell.folder in of_folder:
+            values = of_folder.pop(cell.folder)
+            found.append((cell.variant, rate, values.tail(tail_length(len(values))).mean()))
+    if of_folder:
+        raise ValueError(f"Trials that are not of the search: {', '.join(of_folder)}.")
+    return pd.DataFrame(found, columns=["network", "rate", "error"])
+
+
+def searched(study: modtf.Study) -> str:
+    """Return the validation error of every network at every rate, and the rate of the study."""
+    wide, chosen = trials().pivot(index="network", columns="rate", values="error"), rates_of(study)
+    shown = wide.map(lambda value: f"{value:.1f}", na_action="ignore").fillna("")
+    rows = [[name, *shown.loc[name], f"{chosen[name]:g}"] for name in (*PLAIN, *TREES)]
+    return markdown_table(["network", *(f"{rate:g}" for rate in wide), "chosen"], rows)
 
 
 def gains(study: modtf.Study) -> str:
@@ -97,14 +138,19 @@ def new_pairs(part: modtf.Study) -> pd.DataFrame:
     return rows[rows["distribution"] == OUT]
 
 
-def texts(study: modtf.Study) -> dict[str, list[str]]:
+def texts(studies: tuple[modtf.Study, modtf.Study]) -> dict[str, list[str]]:
     """Return the tables of the page."""
-    return {"sqoop.md": [accuracies(study), gains(study)]}
+    tables = [table(study) for study in studies for table in (accuracies, gains)]
+    return {"sqoop.md": [*tables, searched(studies[1])]}
 
 
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Write the picture of all networks."""
-    return write_pngs({"sqoop_accuracy": study.figure("sqoop_accuracy")[0]}, folder)
+def draw(studies: tuple[modtf.Study, modtf.Study], folder: Path = DOCS / "images") -> list[Path]:
+    """Write the pictures of all networks."""
+    names = ("sqoop_accuracy", "sqoop_long_accuracy")
+    pictures = {
+        name: study.figure("sqoop_accuracy")[0] for name, study in zip(names, studies, strict=True)
+    }
+    return write_pngs(pictures, folder)
 
 
 def samples(path: Path) -> None:

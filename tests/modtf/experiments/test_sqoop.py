@@ -1,7 +1,9 @@
 """The study of SQOOP: its cells, claims and figure."""
 
+import runpy
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,10 +12,12 @@ import pytest
 import modtf
 from modtf.analysis.claims import judge_all
 from modtf.experiments.sqoop import FAMILY, PLAIN, TREES
+from modtf.experiments.sqoop.studies import RATES
 from modtf.families import FAMILIES
 from modtf.results.schema import COLUMNS
 from modtf.studies import load_study
 
+SCRIPTS = Path(__file__).parents[3] / "docs" / "scripts"
 CLAIMS = ("trees_beat_plain_networks", "modules_per_symbol_beat_one")
 PUBLISHED = {  # % of error on pairs never seen (D'Amario et al., Table App.5): five objects, two
     "mac": (16, 34),
@@ -76,7 +80,18 @@ def test_the_study():
 
 def test_rates_of_the_long_study_are_searched_on_another_task():
     long, tuned = (load_study(name).cells for name in ("sqoop_long", "sqoop_long_tuning"))
-    assert [replace(cell, members=long[0].members) for cell in tuned] == list(long)
-    assert not set(long[0].members) & set(tuned[0].members)
+    for reported, cell in zip(long, tuned, strict=True):
+        protocol = cell.protocol.replace(learning_rate=RATES[cell.variant])
+        assert reported == replace(cell, members=reported.members, protocol=protocol)
+        assert not set(reported.members) & set(cell.members)
     assert {(cell.task.objects, cell.protocol.training.steps) for cell in long} == {(2, 4_000)}
     assert {cell.variant for cell in long} == {*TREES, *PLAIN}
+
+
+def test_each_rate_is_the_best_of_the_search_and_not_its_end(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    trials = runpy.run_path(str(SCRIPTS / "draw_sqoop.py"))["trials"]()
+    for network, rows in trials.groupby("network"):
+        assert rows.loc[rows["error"].idxmin(), "rate"] == RATES[network]
+        assert rows["rate"].min() < RATES[network] < rows["rate"].max()
+    assert set(trials["network"]) == set(RATES)
