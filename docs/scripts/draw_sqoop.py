@@ -5,8 +5,8 @@
     modtf report --results=studies/sqoop_long --archive=docs/study/sqoop_long.zip
     python docs/scripts/draw_sqoop.py
 
-The samples are training examples. The rest comes from sqoop.zip, sqoop_long.zip and sqoop_long_tuning.csv.gz in
-docs/study."""
+The samples are training examples. The rest comes from sqoop.zip, sqoop_long.zip and sqoop_long_tuning.csv.gz
+in docs/study."""
 
 from dataclasses import replace
 from itertools import product
@@ -147,9 +147,7 @@ def texts(studies: tuple[modtf.Study, modtf.Study]) -> dict[str, list[str]]:
 def draw(studies: tuple[modtf.Study, modtf.Study], folder: Path = DOCS / "images") -> list[Path]:
     """Write the pictures of all networks."""
     names = ("sqoop_accuracy", "sqoop_long_accuracy")
-    pictures = {
-        name: study.figure("sqoop_accuracy")[0] for name, study in zip(names, studies, strict=True)
-    }
+    pictures = {name: study.figure("sqoop_accuracy")[0] for name, study in zip(names, studies, strict=True)}
     return write_pngs(pictures, folder)
 
 

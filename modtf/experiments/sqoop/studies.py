@@ -1,4 +1,4 @@
-r"""Studies of SQOOP: 8 cells, about 40 core-minutes; 4 long ones; 4 to find their rates.
+r"""Studies of SQOOP: 8 cells, 40 core-minutes; 4 long ones, 80; 4 cells to find their rates, 14 trials, 60.
 
     python launch/sweep.py --study=sqoop_quick --out=runs/sqoop_quick
 
