@@ -91,4 +91,4 @@ def test_a_device_is_measured_as_training_does_it(tmp_path: Path) -> None:
     assert 0 < row["peak_fraction"] < 1
     assert row["compile_s"] > 0
     again = run("--device=cpu", *chosen, f"--json={out}")
-    assert again.stdout.startswith("1 cells, 1 of them measured before")
+    assert again.stdout.startswith("1 cell, 1 of them measured before")

@@ -69,7 +69,7 @@ def test_the_whole_command(tmp_path):
     first = run(*arguments, env=environment)
     assert first.returncode == 1, first.stderr[-3000:]
     assert "my_own_study: 2 cells, 4 models." in first.stdout
-    assert "1 cells finished now, 0 before, 1 failed." in first.stdout
+    assert "1 cell finished now, 0 before, 1 failed." in first.stdout
     assert "no route" in first.stdout
     again = run(*arguments, env=environment)
     assert again.returncode == 1
@@ -78,5 +78,5 @@ def test_the_whole_command(tmp_path):
     preview = run(*arguments, "--dry_run", "--variant=gt_modular", env=environment)
     assert preview.returncode == 0, preview.stderr[-3000:]
     assert "mlp_regression_r2_e4_gt_modular       2          4" in preview.stdout
-    assert "1 cells (1 finished), 2 models" in preview.stdout
-    assert "The 1 cells that are finished here took" in preview.stdout
+    assert "1 cell (1 finished), 2 models" in preview.stdout
+    assert "The 1 cell finished so far took" in preview.stdout

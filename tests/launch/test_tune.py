@@ -110,7 +110,7 @@ def test_the_real_command_and_the_one_that_it_prints(tmp_path):
     for command in (as_printed, without):
         done = in_a_shell(command, tmp_path)
         assert "my_router of mlp_regression: learning_rate=0.02 (best of 1 trial, " in done
-        assert "2 steps at the rates found (preset quick)" in done
+        assert "2 steps at the rates found, cosine (preset quick)" in done
         assert any(line.startswith("my_router ") and "±" in line for line in done.splitlines())
 
 
