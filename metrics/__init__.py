@@ -28,7 +28,6 @@ from modtf.metrics.measure import MAIN_GROUPS as MAIN_GROUPS
 from modtf.metrics.measure import Measure as Measure
 from modtf.metrics.registry import MEASURES as MEASURES
 from modtf.metrics.registry import activation_measures as activation_measures
-from modtf.metrics.registry import check_row as check_row
 from modtf.metrics.registry import register_measure as register_measure
 from modtf.metrics.registry import smaller_is_better as smaller_is_better
 from modtf.metrics.routing_entropy import routing_entropy as routing_entropy

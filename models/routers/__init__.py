@@ -6,7 +6,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from modtf.family import Family
-from modtf.metrics import MEASURES, check_row
+from modtf.metrics.registry import MEASURES, check_row
 from modtf.registry import Registry, check_known_options, options_of
 from modtf.space import parse_named
 from modtf.variants import PUBLISHED

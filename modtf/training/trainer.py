@@ -12,7 +12,7 @@ from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer, check_name
 from modtf.evaluation.evaluator import Evaluator
 from modtf.families import IID
-from modtf.metrics import MEASURES, check_row
+from modtf.metrics.registry import MEASURES, check_row
 from modtf.population import Population
 from modtf.protocol import TRAINING_FACTOR, Training
 from modtf.registry import Registry, check_known_options, options_of_function, resolve
