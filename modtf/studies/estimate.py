@@ -60,7 +60,7 @@ def estimate(cells: Sequence[Cell], say: Callable[[str], None] = lambda line: No
     for kind, members in kinds.items():
         chosen = _to_measure(members, sizes[kind])
         say(f"measuring {chosen.label}")
-        speeds[kind] = measure(chosen)
+        speeds[kind] = measure(chosen, sizes[kind](chosen))
     return [_cost(cell, sizes[_kind(cell)](cell), speeds[_kind(cell)]) for cell in cells]
 
 
@@ -84,12 +84,16 @@ def evaluation_tokens(cell: Cell) -> int:
     return evaluations * _tokens_read(cell, small) + tail + 2 * _tokens_read(cell, sizes)
 
 
-def measure(cell: Cell) -> Speed:
-    """Measure a few training steps of a cell."""
+def measure(cell: Cell, parameters: int) -> Speed:
+    """Measure a few training steps of a cell.
+
+    `parameters` is what the estimate takes for those of one member. It is not counted here: variants of an
+    image family differ in size, and the estimate takes one size for all.
+    """
     import keras
 
     from modtf.evaluation.programs import programs_of
-    from modtf.models.build import build_cell, parameters_of_member
+    from modtf.models.build import build_cell
     from modtf.training.compile import compile_model
     from modtf.training.execution import use_large_programs
     from modtf.training.fit import training_batches
@@ -107,7 +111,6 @@ def measure(cell: Cell) -> Speed:
                 self.model.stop_training = True
 
     model = build_cell(cell, population)
-    parameters = parameters_of_member(model)
     flops = FLOPS * (ACCELERATION if accelerated else 1)
     most = int(flops / step_flops(parameters, members * cell.step_tokens))
     steps = max(1, min(STEPS * (5 if accelerated else 1), most))

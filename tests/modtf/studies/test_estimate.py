@@ -18,7 +18,7 @@ def measured(monkeypatch):
     """Replaces measuring; the cells that would have been measured."""
     seen = []
 
-    def measure(cell):
+    def measure(cell, parameters):
         seen.append(cell)
         return SPEED
 
@@ -71,6 +71,21 @@ def test_members_without_an_axis_start_one_after_the_other(measured):
     assert cost.training * 3600 == pytest.approx(5 * 3.0 + steps * SPEED.factor * (200_194 + SMALL))
 
 
+def test_the_measured_cell_has_its_measured_time_whatever_the_sizes_of_others(monkeypatch):
+    """Libraries differ 22 times in parameters, which the estimate takes to be equal."""
+    seen = {}
+
+    def measure(cell, parameters):
+        seen[cell.label] = cell
+        return Speed(1.0 / cell.step_tokens / (parameters + SMALL), 0.0)  # a second for each step
+
+    monkeypatch.setattr(module, "measure", measure)
+    cells = load_study("vqa_attribute").cells
+    costs = dict(zip([cell.label for cell in cells], estimate(cells), strict=True))
+    ((label, cell),) = seen.items()
+    assert costs[label].training * 3600 == pytest.approx(len(cell.members) * cell.protocol.training.steps)
+
+
 def test_tokens_of_all_evaluations():
     """mlp: 20 small ones, of which ten have the other condition besides, and two full ones."""
     (cell,) = grid(arch="mlp", num_rules=2, width=32, variant="modular").cells()
@@ -81,7 +96,7 @@ def test_tokens_of_all_evaluations():
 def test_a_speed_is_measured():
     small = {"num_rules": 2, "width": 4, "members": ((0, 0), (1, 0)), "training.batch_size": 8}
     (cell,) = grid(arch="mlp", **small).cells()
-    speed = measure(cell)
+    speed = measure(cell, parameters_of(cell))
     assert 0 < speed.factor * SMALL * cell.step_tokens < 1
     assert speed.start > 0
 
