@@ -21,9 +21,9 @@ BESIDE = (
 
 
 def check_row(kind: str, name: str, others: Iterable[str] = ()) -> None:
-    """Raise `ValueError` if a name is not valid, or modtf writes rows of that name: `BESIDE` or `others`.
+    """Raise `ValueError` if a name is not valid, or is in `BESIDE` or in `others`.
 
-    `kind` says what has the name, for the error: "a penalty".
+    `kind` says for the error what would have the name: "a penalty".
     """
     check_name(kind, name)
     if name in (*BESIDE, *others):

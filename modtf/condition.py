@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 IID = "iid"  # the condition of training, meant by names without a condition
 #: conditions that results add: tokens with frequent and with rare rules. A family's own have other names
 BY_FREQUENCY = ("frequent", "rare")
-GAP = "gap"  # test less training data: the ending of a row's name, "loss_gap", as a condition is
+GAP = "gap"  # ends the name of a row, "loss_gap": the loss on test data less that on training data
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 
 import pandas as pd
-from draw_vqa import show
+from draw_vqa import rates_of, show
 from matplotlib.figure import Figure
 
 import modtf
@@ -24,6 +24,7 @@ from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs, match_members
 from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.sqoop import PLAIN, TREES
+from modtf.experiments.sqoop.studies import RATES
 from modtf.protocol import tail_length
 from modtf.studies import load_study
 
@@ -58,7 +59,7 @@ def accuracies(study: modtf.Study) -> str:
                 for mean, low, high in means.loc[[IN, OUT], ["mean", "low", "high"]].to_numpy()
             ]
             size, tasks = f"{own['num_parameters'].max():,}", means.loc[OUT, "num_tasks"]
-            rows.append([objects, name, size, f"{rates_of(part)[name]:g}", tasks, *shown])
+            rows.append([objects, name, size, rates_of(own), tasks, *shown])
     header = [
         "objects",
         "network",
@@ -71,12 +72,6 @@ def accuracies(study: modtf.Study) -> str:
     return markdown_table(header, rows, left=2)
 
 
-def rates_of(study: modtf.Study) -> dict[str, float]:
-    """Return the learning rate of every network."""
-    cells = [cell.definition for cell in study.cells]
-    return {cell.variant: cell.protocol.training.learning_rate for cell in cells}
-
-
 def trials() -> pd.DataFrame:
     """Return the search for the rates of the long study: network, rate and its validation error in percent.
 
@@ -84,23 +79,22 @@ def trials() -> pd.DataFrame:
     """
     history = pd.read_csv(DOCS / "study" / "sqoop_long_tuning.csv.gz")
     history = history[(history["measure"] == "error") & (history["step"] > 0)].sort_values("step")
-    of_folder = {folder: rows["value"] for folder, rows in history.groupby("folder")}
-    found = []
-    for base, rate in product(load_study("sqoop_long_tuning").cells, TRIED):
-        cell = replace(base, protocol=base.protocol.replace(learning_rate=rate))
-        if cell.folder in of_folder:
-            values = of_folder.pop(cell.folder)
-            found.append((cell.variant, rate, values.tail(tail_length(len(values))).mean()))
-    if of_folder:
-        raise ValueError(f"Trials that are not of the search: {', '.join(of_folder)}.")
+    tried = {
+        replace(cell, protocol=cell.protocol.replace(learning_rate=rate)).folder: (cell.variant, rate)
+        for cell, rate in product(load_study("sqoop_long_tuning").cells, TRIED)
+    }
+    found = [
+        (*tried[folder], rows["value"].tail(tail_length(len(rows))).mean())
+        for folder, rows in history.groupby("folder")
+    ]
     return pd.DataFrame(found, columns=["network", "rate", "error"])
 
 
-def searched(study: modtf.Study) -> str:
-    """Return the validation error of every network at every rate, and the rate of the study."""
-    wide, chosen = trials().pivot(index="network", columns="rate", values="error"), rates_of(study)
+def searched() -> str:
+    """Return the validation error of every network at every rate, and the rate of the study, in Markdown."""
+    wide = trials().pivot(index="network", columns="rate", values="error")
     shown = wide.map(lambda value: f"{value:.1f}", na_action="ignore").fillna("")
-    rows = [[name, *shown.loc[name], f"{chosen[name]:g}"] for name in (*PLAIN, *TREES)]
+    rows = [[name, *shown.loc[name], f"{RATES[name]:g}"] for name in (*PLAIN, *TREES)]
     return markdown_table(["network", *(f"{rate:g}" for rate in wide), "chosen"], rows)
 
 
@@ -141,7 +135,7 @@ def new_pairs(part: modtf.Study) -> pd.DataFrame:
 def texts(studies: tuple[modtf.Study, modtf.Study]) -> dict[str, list[str]]:
     """Return the tables of the page."""
     tables = [table(study) for study in studies for table in (accuracies, gains)]
-    return {"sqoop.md": [*tables, searched(studies[1])]}
+    return {"sqoop.md": [*tables, searched()]}
 
 
 def draw(studies: tuple[modtf.Study, modtf.Study], folder: Path = DOCS / "images") -> list[Path]:

@@ -91,13 +91,17 @@ def of_library(part: modtf.Study, name: str, gains: pd.DataFrame) -> list[str]:
         f"{row['mean']:.1f} ±{(row['high'] - row['low']) / 2:.1f}"
         for _, row in means.loc[[IN, OUT]].iterrows()
     ]
-    rate = listing(sorted({str(protocol).partition("@")[2] for protocol in rows["protocol"]}))
-    about = [f"{rows['num_parameters'].max():,}", rate, str(means.loc[OUT, "num_tasks"])]
+    about = [f"{rows['num_parameters'].max():,}", rates_of(rows), str(means.loc[OUT, "num_tasks"])]
     if name not in gains.index:
         return [name, *about, *found, "", ""]
     row = gains.loc[name]
     gain = with_interval(row["gain"], row["gain_low"], row["gain_high"], "+.1f")
     return [name, *about, *found, gain, f"{row['p_corrected']:.3f}" if row["p"] == row["p"] else ""]
+
+
+def rates_of(rows: pd.DataFrame) -> str:
+    """Return the learning rates of some results, in words."""
+    return listing(sorted({str(protocol).partition("@")[2] for protocol in rows["protocol"]}))
 
 
 def found_by_routers(study: modtf.Study) -> list[str]:

@@ -87,8 +87,8 @@ def evaluation_tokens(cell: Cell) -> int:
 def measure(cell: Cell, parameters: int) -> Speed:
     """Measure a few training steps of a cell.
 
-    `parameters` is what the estimate takes for those of one member. It is not counted here: variants of an
-    image family differ in size, and the estimate takes one size for all.
+    `parameters` is the number that `_cost` assumes for this cell. Variants may have other numbers; the
+    measured time is divided by this one, by which `_cost` multiplies it again.
     """
     import keras
 

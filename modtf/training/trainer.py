@@ -172,7 +172,7 @@ class TrainerContext:
         """Add a row to the results of every checkpoint.
 
         Args:
-            measure: its name, which neither a registered measure nor a row of modtf has.
+            measure: its name, which no measure has, and no row that modtf writes ("seconds").
             value: a number, or one per member.
             condition, place: names that the family defines.
         """

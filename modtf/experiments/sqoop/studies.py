@@ -1,16 +1,16 @@
-r"""Studies of SQOOP: 8 cells, 40 core-minutes; 4 long ones, 80; 4 cells to find their rates, 14 trials, 60.
+r"""Studies of SQOOP: a quick one (40 core-minutes), a long one (80), and the search for its rates (60).
 
     python launch/sweep.py --study=sqoop_quick --out=runs/sqoop_quick
 
-Each cell has five models. Two or five objects in an image, six symbols, one right-hand object per left-hand
-object in training, images of 32 x 32 pixels, width 8. Two objects take 800 steps and five 1,500, at a
-constant learning rate. Each data seed has its own pairs.
+The quick study has 8 cells of five models. Two or five objects in an image, six symbols, one right-hand
+object per left-hand object in training, images of 32 x 32 pixels, width 8. Two objects take 800 steps and
+five 1,500, at a constant learning rate. Each data seed has its own pairs.
 
     python launch/sweep.py --study=sqoop_long --out=runs/sqoop_long
 
 The study `sqoop_long` repeats the part with two objects for 4,000 steps, at the rate that suits each network,
-`RATES`. These commands searched it on data seed 5, which is not reported: 4 networks, 14 trials of one model.
-A rate at the end of the first search is compared with the next one.
+`RATES`. These commands searched it on data seed 5, which is not reported: 14 trials of one model. Two
+networks had their rate at the end of the first search, so the next rate was tried.
 
     python launch/tune.py --study=sqoop_long_tuning --out=runs/sqoop_rates \
         --space learning_rate=0.0005,0.002,0.008
