@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Mapping
 
 from modtf.cell import Cell
+from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
 from modtf.space import Axis, Range, Values, parse_axis, parse_named
 from modtf.studies.estimate import parameters_of
@@ -62,7 +63,8 @@ def space_of(base: Cell, axes: Mapping[str, Axis], fix_learning_rate: bool = Fal
     cannot be built, or its trainer rejects the value.
     """
     space = {} if fix_learning_rate else {LEARNING_RATE: LEARNING_RATES}
-    for text in ROUTERS[str(base.task.family.variant(base.variant).router)].tunable:
+    router = str(base.task.family.variant(base.variant).router)
+    for text in () if router in MODELS else ROUTERS[router].tunable:  # your own model declares none
         name, axis = parse_named(text)
         if name not in base.router and (allowed := _allowed(base, f"router.{name}", axis)):
             space[f"router.{name}"] = allowed

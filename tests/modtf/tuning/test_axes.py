@@ -7,6 +7,7 @@ from registering import forgotten
 
 import modtf
 from modtf.cell import Cell
+from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
 from modtf.models.routers.base import Router
 from modtf.space import parse_axis, parse_named
@@ -77,6 +78,19 @@ def test_what_is_set_is_not_tuned_and_what_is_given_counts(declares):
     assert list(space_of(base(), given)) == ["learning_rate"], "it does not know the option"
     with pytest.raises(ValueError, match=r"shape=3 is too much"):
         space_of(base(declares), axes_given(["router.shape=1,3"], [base(declares)]))
+
+
+def test_models_of_users_have_the_learning_rate_and_their_own_options():
+    with forgotten(MODELS):
+        modtf.register_model("mine")(lambda task, width, seed, experts=6: keras.Model())
+        mine = base("mine")
+        given = axes_given(["model.experts=2,4"], [mine])
+        assert {path: str(axis) for path, axis in space_of(mine, {}).items()} == {
+            "learning_rate": "1e-05:0.01:log"
+        }
+        with pytest.raises(ValueError, match=r"--space model\.layers is not known.*: experts"):
+            axes_given(["model.layers=1,2"], [mine])
+    assert {path: str(axis) for path, axis in given.items()} == {"model.experts": "2,4"}
 
 
 @pytest.mark.parametrize(
