@@ -50,6 +50,13 @@ def check_number(name: str, value: Any, low: float, high: float) -> float:
     return float(value)
 
 
+def check_level(level: Any) -> float:
+    """Return a level of confidence as a `float`. Raise `ValueError` unless 0 < level < 1."""
+    if not is_number(level) or not 0 < float(level) < 1:
+        raise ValueError(f"level={level!r} is not valid; expected a number between 0 and 1, such as 0.95.")
+    return float(level)
+
+
 def check_type(name: str, value: Any, expected: type) -> None:
     """Raise `ValueError` unless `value` is an instance of the expected class."""
     if not isinstance(value, expected):

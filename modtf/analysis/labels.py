@@ -105,7 +105,11 @@ def with_kinds(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_variants(frame: pd.DataFrame) -> pd.DataFrame:
-    """Move `variant` to a new column `router`, and add each model's options to its name."""
+    """Move `variant` to a new column `router`, and add each model's options to its name.
+
+    Rows of a study have both."""
+    if "router" in frame:
+        return frame
     names = categorise(frame, ("variant", "model_options"), variant_label, _from_least_informed)
     return frame.assign(router=frame["variant"], variant=names)
 

@@ -12,7 +12,7 @@ from modtf.analysis.comparable import check_ways
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, holm, intervals, refuse_mixtures, t_interval
 from modtf.analysis.labels import known_variants, said_by_families, with_kinds
 from modtf.analysis.rows import activation_rows, performance_rows
-from modtf.checks import check_choice
+from modtf.checks import check_choice, check_level
 from modtf.metrics import smaller_is_better
 from modtf.results.schema import CELL, KIND, SCORE
 
@@ -38,8 +38,13 @@ def next_informed(frame: pd.DataFrame) -> list[tuple[str, str]]:
     return [(second, first) for first, second in dict.fromkeys(pairs)]
 
 
-def match_members(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+def match_members(frame: pd.DataFrame, first: str, second: str, also: Sequence[str] = ()) -> pd.DataFrame:
     """Return models of two variants that agree in everything else, task and seed included, side by side.
+
+    Args:
+        frame: rows of `Study.results`.
+        first, second: values of its column `variant`.
+        also: other columns to keep, as they are for the first.
 
     Returns:
         The shared columns, then `value_first`, `value_second`, `gain` (how much better the first is, in the
@@ -52,7 +57,11 @@ def match_members(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     """
     check_ways(frame[frame["variant"].isin([first, second])])
     key = [name for name in MATCH if name in frame]
-    sides = [frame.loc[frame["variant"] == name, [*key, "value"]] for name in (first, second)]
+    kept = [name for name in also if name not in key]
+    sides = [
+        frame.loc[frame["variant"] == name, [*key, "value", *others]]
+        for name, others in ((first, kept), (second, []))
+    ]
     for name, side in zip((first, second), sides, strict=True):
         if side.duplicated(key).any():
             raise ValueError(
@@ -81,7 +90,8 @@ def compare_pairs(
         frame: rows of `Study.results`, of registered measures.
         pairs: (first, second); positive numbers favour the first. By default every variant of a family and
             the next less informed one.
-        by: columns; each combination of their values becomes a row per pair.
+        by: columns; each combination of their values becomes a row per pair. Of a column in which the two may
+            differ, such as num_parameters, the first's value counts.
         over: columns to average over on purpose. Gains then mix scales, so read the advantage.
 
     Returns:
@@ -91,12 +101,22 @@ def compare_pairs(
         (pairs), num_missing.
 
     Raises:
-        ValueError: if a row would average over a column that `over` does not name.
+        ValueError: if a row would average over a column that `over` does not name, a column of `by` is
+            missing, a pair does not have two names, or the level is not between 0 and 1.
     """
+    check_level(level)
+    lacking = [name for name in by if name not in frame and name not in SAME]
+    if lacking:
+        raise ValueError(f"The rows have no column {lacking[0]!r}; they have {', '.join(map(str, frame))}.")
     by = [name for name in by if name in frame]
+    for pair in () if pairs is None else pairs:
+        if isinstance(pair, str) or len(pair) != 2:
+            raise ValueError(
+                f"pairs holds {pair!r}; expected pairs of variants: [('modular', 'monolithic')]."
+            )
     tables = []
     for first, second in next_informed(frame) if pairs is None else pairs:
-        matched = match_members(frame, first, second)
+        matched = match_members(frame, first, second, by)
         if matched.empty:
             continue
         refuse_mixtures(matched, by, over)

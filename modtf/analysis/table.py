@@ -18,7 +18,7 @@ from modtf.analysis.rows import (
     performance_rows,
     random_at_places,
 )
-from modtf.analysis.text import listing, span, text_table
+from modtf.analysis.text import listing, percent_of, span, text_table
 from modtf.cell import Cell
 from modtf.families import FAMILIES
 from modtf.metrics import MEASURES, activation_measures
@@ -64,8 +64,9 @@ def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], l
     for variant in (name for name in frame["variant"].cat.categories if name in set(frame["variant"])):
         cells = [_interval(summary, variant, column, digits[column]) for column in columns]
         seconds = _interval(summary, variant, "seconds", 0).partition(" ")[0]
-        parameters = frame.loc[frame["variant"] == variant, "num_parameters"].iloc[0]
-        body.append([variant, *cells, f"{parameters:,}", seconds])
+        parameters = frame.loc[frame["variant"] == variant, "num_parameters"]
+        sizes = dict.fromkeys([f"{parameters.min():,}", f"{parameters.max():,}"])
+        body.append([variant, *cells, " to ".join(sizes), seconds])
     body += _random_rows(frame, columns)
     return ["variant", *_header(judged, columns), "parameters", "seconds"], body
 
@@ -98,7 +99,7 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
     tasks = seeds.groupby("variant").size()
     if tasks.max() > 1:
         each = f", each the mean of its {span(seeds, 'seed')}" if seeds.max() > 1 else ""
-        words = f"mean ±{level:.0%} interval (Student's t) over {span(tasks, 'task')}{each}"
+        words = f"mean ±{percent_of(level)} interval (Student's t) over {span(tasks, 'task')}{each}"
     else:
         words = f"mean over {span(seeds, 'model')} of one task; other tasks may differ, so no interval"
     if len(models) < len(models[["data_seed", "seed"]].drop_duplicates()) * len(tasks):

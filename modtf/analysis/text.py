@@ -11,6 +11,16 @@ from modtf.words import plural as plural
 Rows = Sequence[Sequence[Any]]
 
 
+def percent_of(level: float) -> str:
+    """Return a level of confidence as a percentage, without rounding it up to 100%.
+
+    Example:
+        >>> percent_of(0.95), percent_of(0.999)
+        ('95%', '99.9%')
+    """
+    return f"{100 * level:g}%"
+
+
 def text_table(header: Sequence[str], rows: Rows) -> str:
     """Return a plain text table: columns two spaces apart, a rule below the header.
 
@@ -69,7 +79,7 @@ def interval_words(mean: Mapping[str, Any] | pd.Series, level: float, of: str = 
     """
     tasks = plural(int(mean["num_tasks"]), "task")
     known = mean["low"] == mean["low"]
-    interval = f"{level:.0%} CI {short_number(mean['low'])} to {short_number(mean['high'])}"
+    interval = f"{percent_of(level)} CI {short_number(mean['low'])} to {short_number(mean['high'])}"
     interval = interval if known else "no interval"
     return f"({', '.join([*([of] if of else []), interval, tasks])})"
 

@@ -15,7 +15,7 @@ from scipy import stats
 
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT
 from modtf.analysis.labels import categorise, parse_options, place_label, with_kinds
-from modtf.analysis.text import plural, text_table
+from modtf.analysis.text import percent_of, plural, text_table
 from modtf.metrics import GROUPS, MEASURES, activation_measures
 from modtf.results import KIND
 
@@ -219,7 +219,7 @@ def print_judged(judged: pd.DataFrame, level: float = LEVEL) -> str:
     blocks = [f"Among {over}:\n{text_table(*table)}" for over, table in judged_cells(judged).items()]
     note = (
         f"Spearman's rank correlation with {TRUTH} within a task, both oriented so that larger is better. "
-        f"Intervals: {level:.0%} of {DRAWS:,} samples of routers and tasks, if there are at least "
+        f"Intervals: {percent_of(level)} of {DRAWS:,} samples of routers and tasks, if there are at least "
         f"{MIN_ROUTERS} routers. Models: {judged.groupby('kind', observed=True)['num_models'].max().sum()}."
     )
     return "\n\n".join([*blocks, note])

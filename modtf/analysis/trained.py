@@ -25,12 +25,23 @@ from modtf.analysis.labels import (
 from modtf.analysis.learned import shares_learned
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.tracking import judge_measures, learned_measures
-from modtf.checks import check_number
+from modtf.checks import check_level
 from modtf.results import Activations, CellFolder, load_activations, load_history, with_categories
-from modtf.results.schema import COLUMNS, KIND
+from modtf.results.schema import COLUMNS, KIND, MEMBER, SCORE
 from modtf.results.tables import Progress
 
 Part = TypeVar("Part", bound="TrainedModels")
+
+
+def _refuse_copies(rows: pd.DataFrame) -> None:
+    """Raise `ValueError` if the rows hold a value of a model twice."""
+    repeated = rows[rows.duplicated([*MEMBER, *SCORE, "protocol"])]
+    if len(repeated):
+        one = repeated.iloc[0]
+        raise ValueError(
+            f"results holds {one['variant']}, task {one['data_seed']}, seed {one['seed']} twice, which would "
+            "count twice. Leave the rows of one of the two folders out."
+        )
 
 
 class TrainedModels:
@@ -56,12 +67,13 @@ class TrainedModels:
                 f"results does not have the columns {', '.join(lacking)}; expected the table that "
                 "modtf.load_results returns."
             )
-        check_number("level", level, 0.0, 1.0)
+        check_level(level)
         self.checkpoint = checkpoint if checkpoint is not None else said_by_families(results, "checkpoint")
         rows = select_protocols(with_categories(results), protocols)
         self._every = with_kinds(with_variants(rows))  # all checkpoints
         self.results = select_checkpoint(self._every, self.checkpoint)
         check_checkpoint(self._every, self.checkpoint)
+        _refuse_copies(self.results)
         self.level = level
         self.cells = [cell for cell in cells if not protocols or cell.protocol in protocols]
         self._progress = progress

@@ -90,7 +90,8 @@ def _unpack(path: str, *version: int) -> Path:
     what = f"{path} is not an archive of results that modtf report --archive wrote"
     kept = contextlib.ExitStack()
     atexit.register(kept.close)
-    folder = kept.enter_context(scratch_folder())
+    folder = kept.enter_context(scratch_folder()) / os.path.basename(path)  # messages name it
+    folder.mkdir()
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()

@@ -111,6 +111,8 @@ def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
     For results that were saved as one table: `with_categories(pd.read_csv(path, keep_default_na=False))`.
     """
     frame = with_place(frame)
+    if "value" in frame and not pd.api.types.is_numeric_dtype(frame["value"]):
+        frame = frame.assign(value=frame["value"].replace("", np.nan).astype(float))  # "" of a diverged model
     texts = [name for name in frame if frame[name].dtype != "category" and name in (*TEXTS, *JOINED)]
     frame = frame.assign(
         **{name: frame[name].astype(object).fillna("") for name in texts if name in OPTIONAL}

@@ -8,7 +8,7 @@ from modtf.analysis.claims.judge import BESIDE, INITIALS, ORDER, VERDICTS
 from modtf.analysis.comparable import CHOICES
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.ratios import as_ratio
-from modtf.analysis.text import plural, with_interval
+from modtf.analysis.text import percent_of, plural, with_interval
 
 LEGEND = (
     "s supported, c contradicted, u undecided, - not enough runs; q: the false-discovery rate after "
@@ -76,7 +76,7 @@ def evidence_words(row: pd.Series, level: float) -> str:
     if row["is_ratio"]:
         value, *ends = (as_ratio(number) for number in (value, *ends[::-1]))
     weakest = f" (weakest of {row['num_pieces']})" if row["num_pieces"] > 1 else ""
-    interval = f", {level:.0%} CI {ends[0]:.3g} to {ends[1]:.3g}"
+    interval = f", {percent_of(level)} CI {ends[0]:.3g} to {ends[1]:.3g}"
     interval *= not math.isnan(row["low"])
     unit = " times the loss or error" if row["is_ratio"] else f" ({row['statistic']})"
     parts = [f"{row['evidence']}{weakest}: {value:.3g}{unit}{interval}, expected {row['expected']}, "]

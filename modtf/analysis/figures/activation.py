@@ -38,17 +38,22 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
         asked = {"width": choice.width, "task": choice.data_seed, "seed": choice.seed}
         words = [f"{name} {value}" for name, value in asked.items() if value is not None]
         raise NothingToDraw(
-            f"no finished cell has activation matrices of {', '.join(words) or 'any model'}; choose other "
-            "models by --width, --data_seed and --seed"
+            f"no finished cell has finite activation matrices of {', '.join(words) or 'any model'}; choose "
+            "other models by --width, --data_seed and --seed"
         )
 
 
 def _models(cells: Iterable[Activations], choice: Choice) -> Shown:
-    """Return the chosen member of each cell with several modules."""
+    """Return the chosen member of each cell with several modules; the first that did not diverge."""
     models: Shown = []
     for cell in cells:
         members = zip(cell.data_seeds.tolist(), cell.seeds.tolist(), strict=True)
-        wanted = [m for m in members if choice.data_seed in (None, m[0]) and choice.seed in (None, m[1])]
+        finite = np.isfinite(cell.last).all(axis=(-2, -1))
+        wanted = [
+            member
+            for member, is_finite in zip(members, finite, strict=True)
+            if is_finite and choice.data_seed in (None, member[0]) and choice.seed in (None, member[1])
+        ]
         if wanted and cell.last.shape[-1] > 1:
             models.append((cell.cell["variant"], cell, cell.index(*min(wanted)) or 0))
     return models

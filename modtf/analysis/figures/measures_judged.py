@@ -10,7 +10,7 @@ from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
 from modtf.analysis.figures.registry import register_figure
-from modtf.analysis.text import listing, plural
+from modtf.analysis.text import listing, percent_of, plural
 from modtf.analysis.tracking import BORDER, OVER, TRUTH
 from modtf.analysis.trained import TrainedModels
 
@@ -46,7 +46,10 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     lacks = table[table["num_tasks"] == 0].groupby("over", observed=True)["kind"]
     missing = [f"nothing to rank among {over} in {listing(kinds)}" for over, kinds in lacks]
     tasks = f"{plural(known['num_models'].max(), 'model')} of {plural(known['num_tasks'].max(), 'task')}"
-    words = [SAID, f"each over up to {tasks}; intervals: {study.level:.0%} of samples of routers and tasks"]
+    words = [
+        SAID,
+        f"each over up to {tasks}; intervals: {percent_of(study.level)} of samples of routers and tasks",
+    ]
     text = note([*words, f"checkpoint {study.checkpoint}"], missing)
     yield panels(_mark, drawn, NAME, TITLE, text, column="kind", size=size)
 

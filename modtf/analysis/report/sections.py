@@ -40,10 +40,13 @@ def findings_section(study: TrainedModels, figures: Sequence[Section]) -> Sectio
 
 
 def _variants_table(study: TrainedModels, kind: tuple[str, ...]) -> list[Any]:
-    """Return the table that `modtf run` prints, of a task type at its middle R and width, with its texts."""
+    """Return the table that `modtf run` prints, of a task type at one R and width, with its texts.
+
+    These are the middle ones of those at which most variants were run."""
     rows = study.of_kind(*kind).results
     for name in ("num_rules", "width"):
-        values = sorted(rows[name].unique())
+        variants = rows.groupby(name)["variant"].nunique()
+        values = sorted(variants.index[variants == variants.max()])
         rows = rows[rows[name] == values[len(values) // 2]]
     header, body = table_cells(rows, study.level)
     head = f"{kind_label(*kind)}, R = {rows['num_rules'].iloc[0]}, width {rows['width'].iloc[0]}:"

@@ -47,11 +47,13 @@ def _averaged(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _said(study: TrainedModels, rows: pd.DataFrame, *words: str) -> str:
-    seeds = rows.groupby("variant", observed=True)[["data_seed", "seed"]].apply(
-        lambda part: len(part.drop_duplicates())
-    )
-    models = f"at least {plural(int(seeds.min()), 'model')} of every variant"
-    return note([models, *words, f"checkpoint {study.checkpoint}"], [])
+    """Return the number of models behind the means, `words`, and how many models diverged."""
+    finite = rows.groupby(["variant", "data_seed", "seed"], observed=True)["accuracy"].count() > 0
+    models = finite.groupby(level="variant", observed=True).sum()
+    said = f"at least {plural(int(models.min()), 'model')} of every variant"
+    lost = int((~finite).sum())
+    diverged = [f"{plural(lost, 'model')} diverged and {'is' if lost == 1 else 'are'} left out"] * (lost > 0)
+    return note([said, *words, f"checkpoint {study.checkpoint}"], diverged)
 
 
 @register_figure("corruptions_accuracy", FAMILY)

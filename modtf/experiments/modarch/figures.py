@@ -54,8 +54,7 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     alike = [known[matrix]._replace(line=line) for matrix, line in zip(matrices, lines, strict=True)]
     mark = partial(_mark, dict(zip(names, alike, strict=True)))
     for (kind, num_rules, width), part in measured.groupby(["kind", "num_rules", "width"], observed=True):
-        matched = part[has_dose(part)]
-        perfect = matched[[dose(each)[:2] == PERFECT for each in matched["model_options"].astype(str)]]
+        perfect = _perfect(part[has_dose(part)])
         table = _table(study, part, perfect)
         name = f"misrouting_{str(kind).lower().replace(' ', '_')}_r{num_rules}_e{width}"
         title = f"What misrouting costs: {kind}, R = {num_rules}, width {width}"
@@ -63,6 +62,13 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
         multiples = ["geometric means of multiples of perfect routing's loss or error"] * (not perfect.empty)
         text = note([*multiples, counts(study, table), f"checkpoint {study.checkpoint}", ways])
         yield panels(mark, table, name, title, text, "where", "against", (3.6, 2.6))
+
+
+def _perfect(matched: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of perfect routing, one per task and seed: weighted, or sampled if that is all."""
+    doses = [dose(options) for options in matched["model_options"].astype(str)]
+    rows = matched.assign(drawn=[drawn for _, _, drawn in doses])[[each[:2] == PERFECT for each in doses]]
+    return rows.sort_values("drawn", kind="stable").drop_duplicates(["data_seed", "seed", "where"])
 
 
 def _table(study: TrainedModels, part: pd.DataFrame, perfect: pd.DataFrame) -> pd.DataFrame:

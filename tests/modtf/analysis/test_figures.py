@@ -172,6 +172,23 @@ def test_variants_of_users_keep_their_look_and_diverged_models_are_said(foreign)
     assert (of_three["rule"].max(), of_three["module"].max()) == (3, 2)
 
 
+def test_a_model_that_did_not_diverge_is_shown(tmp_path):
+    study = study_of(tmp_path, rules=[2], variants=["modular"])
+    (cell,) = study.cells
+    path = cell.path / "activation.npz"
+    arrays = dict(np.load(path))
+    for name in ("last", "best", "tail", "history"):
+        if name in arrays:
+            arrays[name] = np.array(arrays[name], float)
+            arrays[name][..., 0, :, :] = np.nan  # of the first member
+    np.savez(path, **arrays)
+    (cell.path / "manifest.json").unlink(missing_ok=True)
+    for name in ("activation", "activation_evolution"):
+        (picture, *_) = study.figure(name)
+        assert "task 0, seed 1" in picture.note
+        assert np.isfinite(picture.table["probability"]).all()
+
+
 def test_modules_are_ordered_by_their_match_and_the_member_and_cell_can_be_chosen(whole, drawn):
     for picture in drawn("activation"):
         matrix = picture.table.query("variant == 'gt_modular' and num_rules == 8")["probability"].to_numpy()

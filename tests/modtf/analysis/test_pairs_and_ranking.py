@@ -46,6 +46,20 @@ def test_a_comparison_by_hand():
     assert row["gain_high"] - row["gain"] == pytest.approx(12.706 * 0.25 / np.sqrt(2) / np.sqrt(2), rel=1e-3)
 
 
+def test_a_comparison_has_the_columns_that_were_asked_for():
+    named = rows(TWO).assign(group="a")
+    assert compare_pairs(named, PAIR, by=["group", "distribution"])["group"].tolist() == ["a"]
+    with pytest.raises(ValueError, match="no column 'gruop'; they have arch, "):
+        compare_pairs(named, PAIR, by=["gruop", "distribution"])
+    with pytest.raises(ValueError, match="pairs holds 'modular'; expected pairs of variants"):
+        compare_pairs(named, PAIR[0])
+    for level in (95, 0.0, 1.0, True):
+        with pytest.raises(
+            ValueError, match=rf"level={level} is not valid; expected a number between 0 and 1"
+        ):
+            compare_pairs(named, PAIR, level=level)
+
+
 def test_all_comparisons_of_a_table_are_one_family_of_tests():
     losses = {
         "monolithic": [[1.0], [4.0], [3.0]],

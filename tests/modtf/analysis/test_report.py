@@ -15,6 +15,7 @@ from modtf.analysis.figures.layout import PAGE
 from modtf.analysis.report import page
 from modtf.analysis.report.findings import findings, how_found
 from modtf.analysis.report.questions import QUESTIONS
+from modtf.analysis.report.sections import _variants_table
 
 #: one for every question, and one that cannot be drawn
 FIGURES = ["ranking", "performance_vs_num_rules", "collapse_and_specialisation_bars", "training_curves"]
@@ -109,6 +110,15 @@ def test_findings_are_made_from_the_numbers(tmp_path):
         r"between .* \(MLP regression, 95% CI .*, 3 tasks\) and", findings(several)[0] + findings(several)[1]
     )
     assert "RNN regression, no interval, 1 task)" in findings(several)[0]
+
+
+def test_the_first_table_shows_the_size_at_which_most_variants_were_run(tmp_path):
+    sizes = {"rules": [2], "data_seeds": [0], "seeds": [0]}
+    study_of(tmp_path, variants=["modular"], widths=[64], **sizes)
+    study = study_of(tmp_path, variants=["modular", "gt_modular"], widths=[32], **sizes)
+    head, table, _ = _variants_table(study, study.kinds[0])
+    assert head.text == "MLP regression, R = 2, width 32:"
+    assert table.frame["variant"].tolist() == ["modular", "gt_modular", "random"]
 
 
 def test_routers_without_a_reference_are_compared_by_their_loss(tmp_path):

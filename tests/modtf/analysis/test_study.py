@@ -3,12 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from simulated_results import TRAINING, World, simulate, write_cell
+from simulated_results import TRAINING, World, results_of, simulate, write_cell
 
 from modtf import Cell, Task
 from modtf.analysis import Study, find_missing
 from modtf.families import FAMILIES
-from modtf.results import find_cells, load_results
+from modtf.results import find_cells, load_results, with_categories
 
 SMALL = {"settings": ["regression"], "rules": [2], "seeds": [0, 1], "num_evaluations": 2}
 
@@ -37,6 +37,28 @@ def test_the_tail_is_the_default_and_others_can_be_asked_for(small_folder, small
         Study.read(small_folder, "worst")
     monkeypatch.setattr(type(FAMILIES["mlp"]), "checkpoint", "best")
     assert Study.read(small_folder).checkpoint == "best"
+
+
+def test_a_model_counts_once(small_folder):
+    frame = load_results(small_folder)
+    again = frame[frame["measure"] == "loss"].assign(folder="another")
+    with pytest.raises(ValueError, match=r"results holds \w+, task 0, seed 0 twice"):
+        Study(with_categories(pd.concat([frame.astype({"folder": str}), again], ignore_index=True)))
+
+
+def test_rows_of_a_study_are_a_study():
+    study = Study(results_of(rules=[2], variants=[("modular", {"modules": 3}), "gt_modular"]))
+    again = Study(study.results)
+    assert again.variants == study.variants == ["modular (modules=3)", "gt_modular"]
+    assert set(again.results["router"]) == {"modular", "gt_modular"}
+
+
+def test_results_of_a_csv_file_keep_what_diverged(tmp_path):
+    frame = results_of(World(diverged=(("modular", 0, 1),)), rules=[2])
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    read = Study(with_categories(pd.read_csv(tmp_path / "all.csv", keep_default_na=False)))
+    assert len(read.diverged) == len(Study(frame).diverged) == 1
+    pd.testing.assert_frame_equal(read.summary(), Study(frame).summary())
 
 
 def test_pooling_keeps_what_diverged(tmp_path):

@@ -37,6 +37,16 @@ def test_rows_and_columns(arch):
     assert len(random) == 6
 
 
+def test_sizes_that_differ_and_levels_are_said_as_they_are():
+    frame = one_cell(variants=["monolithic", "modular"])
+    larger = (frame["variant"] == "modular") & (frame["data_seed"] == 1)
+    frame["num_parameters"] = frame["num_parameters"].mask(larger, 1_000_000)
+    table = results_table(frame).splitlines()
+    assert "35,000 to 1,000,000" in table[3]
+    assert "to" not in table[2]
+    assert "mean ±99.9% interval" in table_note(frame, 0.999)
+
+
 def test_classification_shows_the_error_in_percent():
     lines = results_table(one_cell(settings=["classification"])).splitlines()
     assert cells(lines[0])[1:3] == ["error % in", "error % out"]

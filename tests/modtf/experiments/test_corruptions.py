@@ -249,3 +249,8 @@ def test_figures_show_every_method():
         assert all(picture.table["variant"].nunique() == len(START) for picture in pictures)
     with pytest.raises(NothingToDraw, match="invariance"):
         simulated.figure("corruptions_invariance")
+    lost = (simulated.results["variant"] == "erm") & (simulated.results["data_seed"] > 0)
+    simulated.results.loc[lost, "value"] = np.nan
+    (note,) = {picture.note for picture in simulated.figure("corruptions_accuracy")}
+    assert "At least 1 model of every variant" in note
+    assert "Incomplete: 5 models diverged and are left out" in note

@@ -49,6 +49,24 @@ def test_every_dose_is_a_point_of_its_family(study):
     assert np.isfinite(picture.table[["mean", "low", "high"]]).all(axis=None)
 
 
+def test_perfect_routing_is_one_model_of_a_task():
+    """Sampled from one-hot rows it is the same routing, trained again."""
+    perfect = [("clamped", {"matrix": "spread", "amount": 0.0, "hard": hard}) for hard in (False, True)]
+    half = ("clamped", {"matrix": "spread", "amount": 0.5})
+    frames = [
+        results_of(rules=[8], data_seeds=range(3), variants=variants)
+        for variants in ([perfect[0], half], [*perfect, half])
+    ]
+    drawn = frames[1]["model_options"].astype(str).str.contains("hard=True") & (
+        frames[1]["measure"] == "loss"
+    )
+    frames[1]["value"] = frames[1]["value"].mask(drawn, frames[1]["value"] * 4)
+    tables = [Study(frame).figure("misrouting")[0].table for frame in frames]
+    one, both = (table[table["variant"] == "spread, weighted"] for table in tables)
+    assert both["mean"].tolist() == pytest.approx(one["mean"].tolist())
+    assert both["num_models"].tolist() == one["num_models"].tolist()
+
+
 def test_families_of_matrices():
     assert family_of_matrices("") == "spread, weighted"
     assert family_of_matrices("matrix=collapsed,amount=4,hard=True") == "collapsed, sampled"

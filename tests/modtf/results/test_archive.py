@@ -50,6 +50,11 @@ def test_the_same_results_are_the_same_bytes_and_no_model(archive, tmp_path):
     assert names == [f"{cell}/{name}" for cell in ("one_name", "one_name~2") for name in FILES]
 
 
+def test_messages_name_the_archive(study, archive):
+    with pytest.raises(ValueError, match=r"study\.zip/one_name and .*hold the same model"):
+        find_cells([archive, study])
+
+
 def test_archives_keep_the_order_in_which_they_are_given(study, tmp_path):
     """They are unpacked to folders of random names, by which results must not be sorted."""
     for rules in (2, 8):

@@ -19,6 +19,7 @@ from modtf.analysis.report.glossary import glossary_section, measures_section
 from modtf.analysis.report.page import Section
 from modtf.analysis.study import Study
 from modtf.analysis.table import table_cells, table_note
+from modtf.analysis.text import percent_of
 from modtf.experiments.modarch.given import GIVEN, WAYS
 from modtf.experiments.modarch.scorecard import compare
 from modtf.experiments.modarch.studies.scorecard import ORACLE
@@ -100,10 +101,11 @@ def draw_rows(part: Study, own: str) -> Picture:
     order = table[table["score"] == table["score"].min()].sort_values("mean")["variant"].astype(str)
     table["variant"] = pd.Categorical(table["variant"].astype(str), order)
     tasks = int(table["num_tasks"].max())
-    note = f"Smaller is better. Means over {tasks} tasks, {part.level:.0%} Student's t intervals; checkpoint "
+    note = f"Smaller is better. Means over {tasks} tasks, {percent_of(part.level)} Student's t intervals; "
     name, size = f"rows_{kind.lower().replace(' ', '_')}", (1.65, 0.2 * len(order) + 0.5)
     mark, title = partial(_rows, own=own), f"{kind}: {own} and the reference results"
-    return panels(mark, table, name, title, f"{note}{part.checkpoint}.", None, "score", size)
+    note += f"checkpoint {part.checkpoint}."
+    return panels(mark, table, name, title, note, None, "score", size)
 
 
 def _rows(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], own: str) -> None:
