@@ -48,7 +48,7 @@ def _models(cells: Iterable[Activations], choice: Choice) -> Shown:
     models: Shown = []
     for cell in cells:
         members = zip(cell.data_seeds.tolist(), cell.seeds.tolist(), strict=True)
-        finite = np.isfinite(cell.last).all(axis=(-2, -1))
+        finite = [bool(np.isfinite(matrix).all()) for matrix in cell.last]
         wanted = [
             member
             for member, is_finite in zip(members, finite, strict=True)

@@ -52,7 +52,7 @@ def test_a_comparison_has_the_columns_that_were_asked_for():
     with pytest.raises(ValueError, match="no column 'gruop'; they have arch, "):
         compare_pairs(named, PAIR, by=["gruop", "distribution"])
     with pytest.raises(ValueError, match="pairs holds 'modular'; expected pairs of variants"):
-        compare_pairs(named, PAIR[0])
+        compare_pairs(named, PAIR[0])  # type: ignore[arg-type]
     for level in (95, 0.0, 1.0, True):
         with pytest.raises(
             ValueError, match=rf"level={level} is not valid; expected a number between 0 and 1"
