@@ -49,8 +49,8 @@ def test_a_comparison_by_hand():
 def test_a_comparison_has_the_columns_that_were_asked_for():
     named = rows(TWO).assign(group="a")
     assert compare_pairs(named, PAIR, by=["group", "distribution"])["group"].tolist() == ["a"]
-    with pytest.raises(ValueError, match="no column 'gruop'; they have arch, "):
-        compare_pairs(named, PAIR, by=["gruop", "distribution"])
+    with pytest.raises(ValueError, match="no column 'absent'; they have arch, "):
+        compare_pairs(named, PAIR, by=["absent", "distribution"])
     with pytest.raises(ValueError, match="pairs holds 'modular'; expected pairs of variants"):
         compare_pairs(named, PAIR[0])  # type: ignore[arg-type]
     for level in (95, 0.0, 1.0, True):
