@@ -81,7 +81,8 @@ def define_flags(values: flags.FlagValues) -> None:
     define.list(
         "shared",
         [],
-        "With --experts: the numbers of shared experts, which receive every token. They are left out.",
+        "With --experts: the numbers of shared experts, which receive every token. They are left out; the "
+        "others keep their numbers.",
     )
     words = "The name of the array of labels (integers from 0, or names), or an .npy file."
     define.string("labels", "labels", words)

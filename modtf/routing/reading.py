@@ -50,6 +50,7 @@ class Counted:
 
     counts: NDArray[np.int64]
     top_k: int | None  # the number of experts per token, without the shared ones, if it is known
+    shared: tuple[int, ...] = ()  # the experts that `counts` leaves out
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -117,14 +118,15 @@ def counted(arrays: Arrays, num_experts: int | None, shared: Sequence[int]) -> C
         )
     top_k = arrays.source.top_k if "top_k" not in arrays else one_integer("top_k", arrays["top_k"])
     counts = _padded(arrays, counts // max(common, 1), num_experts)
-    counts = np.delete(counts, check_shared(shared, counts.shape[2]), axis=2)
+    shared = tuple(check_shared(shared, counts.shape[2]))
+    counts = np.delete(counts, shared, axis=2)
     totals = counts.sum(axis=2)
     if not totals.any() or exceed_tokens(counts, top_k):
         raise ValueError(
             f"{arrays.source} counts an expert up to {counts.max()} times in {totals.max()} choices; "
             f"expected each expert at most once among a token's {top_k or 1} choices."
         )
-    return Counted(counts, top_k)
+    return Counted(counts, top_k, shared)
 
 
 def _padded(arrays: Arrays, counts: NDArray[np.int64], num_experts: int | None) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from modtf.routing import labelling, reading
 from modtf.routing.formats.arrays import Arrays
 from modtf.routing.measuring import ActivationAccumulator, Experts, LayerMeasures
 from modtf.routing.measuring.checks import Ints, from_bfloat16
+from modtf.routing.measuring.experts import without_shared
 from modtf.routing.names import Names
 from modtf.routing.reading import Counted, Sent
 
@@ -80,7 +81,7 @@ class Routing:
                 `[layers, tokens, k]`; None: the array "experts", if there are no activations.
             weights: the weights of the experts; None: the array "weights", if it exists.
             num_experts: E; None: the value of the array "num_experts".
-            shared: experts that every token goes to, which are left out.
+            shared: experts that every token goes to, which are left out. The others keep their numbers.
             format: the name of the format; None: the first that recognises the content.
             top_k: the number of experts per token, for formats that do not store it.
             spans: the span of each token, such as a chat turn; None: the array "spans", if there are labels,
@@ -150,7 +151,7 @@ class Routing:
             if from_logits:
                 raise ValueError("This routing holds counts of chosen experts. Leave out from_logits=True.")
             accumulator = ActivationAccumulator(top_k=top_k or self.activations.top_k)
-            accumulator.update_counts(self.activations.counts, self.labels)
+            accumulator.update_counts(self.activations.counts, self.labels, self.expert_numbers)
             return accumulator
         accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k)
         for index, (some, labels, ids) in enumerate(progress(self.chunks())):
@@ -179,6 +180,13 @@ class Routing:
         Co-activation, repetition, caches, comparisons and `measure_factors` need tokens.
         """
         return not isinstance(self.activations, Counted)
+
+    @property
+    def expert_numbers(self) -> Ints:
+        """The numbers of the experts, or modules, that are measured: all except the shared ones."""
+        shared = () if isinstance(self.activations, np.ndarray) else self.activations.shared
+        left_out = len(set(shared)) if isinstance(self.activations, Counted) else 0
+        return without_shared(self.activations.shape[2] + left_out, shared)
 
     @property
     def num_tokens(self) -> int:

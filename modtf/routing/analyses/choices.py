@@ -23,8 +23,11 @@ class Choices:
     Attributes:
         layers: the numbers of the layers in the file. Placeholders are left out. A place is an index of it.
         num_experts: E, without shared experts.
+        expert_numbers: `[E]`, the numbers of the experts in the file, from which tables name them. Without
+            shared experts these are 0 to E - 1.
         top_k: k, the number of experts per token; None if a file of counts does not say it.
-        experts: `[places, tokens, k]`, numbers from 0. Dropped choices are -1 and come last. None for counts.
+        experts: `[places, tokens, k]`, indices of `expert_numbers`. Dropped choices are -1 and come last.
+            None for counts.
         sums: `[documents, places, E]` of a file of counts, otherwise None.
         documents: the document of every row, from 0, sorted.
         has_documents: whether the file says what the documents are. If not, runs of one label stand for them,
@@ -41,6 +44,7 @@ class Choices:
 
     layers: tuple[int, ...]
     num_experts: int
+    expert_numbers: Ints
     top_k: int | None
     experts: NDArray[Any] | None
     sums: NDArray[Any] | None

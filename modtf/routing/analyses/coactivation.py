@@ -70,7 +70,8 @@ class Coactivation(Analysis):
                 layer, {PARTNER: partner_share(whole)}, without, [size for _, size in groups], chance,
                 options.confidence, (0, 1),
             )  # fmt: skip
-            rows += pair_rows(layer, whole, np.array(drawn).reshape(-1, number, number))
+            drawn_pairs = np.array(drawn).reshape(-1, number, number)
+            rows += pair_rows(layer, data.expert_numbers, whole, drawn_pairs)
         table = pd.DataFrame(rows)
         of_layers = table[table["item"] == ""]
         picture = draw_measures("coactivation", self.title, of_layers, [(PARTNER,)], data.names)
@@ -113,8 +114,15 @@ def alike_tokens(experts: NDArray[Any], documents: Ints) -> tuple[Ints, Ints]:
     return order, np.unique(key[order], return_inverse=True)[1]
 
 
-def pair_rows(layer: int, together: Ints, drawn: NDArray[Any]) -> list[dict[str, Any]]:
-    """Return rows of the pairs that differ most from chance, in standard deviations of a Poisson count."""
+def pair_rows(layer: int, numbers: Ints, together: Ints, drawn: NDArray[Any]) -> list[dict[str, Any]]:
+    """Return rows of the pairs that differ most from chance, in standard deviations of a Poisson count.
+
+    Args:
+        layer: the layer's number.
+        numbers: the experts' numbers `[E]`.
+        together: `[E, E]`, tokens that chose both experts.
+        drawn: the same for each router that knows nothing, `[draws, E, E]`.
+    """
     if not len(drawn):
         return []
     loads = np.diag(together)
@@ -125,7 +133,7 @@ def pair_rows(layer: int, together: Ints, drawn: NDArray[Any]) -> list[dict[str,
     for i, j in zip(*np.unravel_index(best, excess.shape), strict=True):
         if excess[i, j] > 0:
             most = max(min(int(loads[i]), int(loads[j])), 1)
-            key = PAIR, f"{i}+{j}"
+            key = PAIR, f"{numbers[i]}+{numbers[j]}"
             chance = [{key: value} for value in drawn[:, i, j] / most]
             rows += rows_of(layer, {key: together[i, j] / most}, chance=chance, bounds=(0, 1))
     return rows

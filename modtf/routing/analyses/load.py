@@ -1,6 +1,6 @@
 """Load: how evenly a layer's experts are used, overall and within each document."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,6 +54,7 @@ class Load(Analysis):
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the load measures of every layer."""
         rows, balanced = [], {}
+        numbers = data.expert_numbers.tolist()
         for place in options.progress(range(len(data.layers))):
             generator = options.generator()
             per_group = data.counts(place, data.groups, int(data.groups.max()) + 1)
@@ -62,10 +63,11 @@ class Load(Analysis):
             key = tuple(tokens.tolist())
             if key not in balanced:
                 draws = balanced_loads(tokens, len(counts), options.permutations, generator)
-                balanced[key] = [measures_of(draw) for draw in draws]
-            without = [measures_of(counts - per_group[group]) for group in np.unique(data.groups)]
+                balanced[key] = [measures_of(draw, numbers) for draw in draws]
+            rest = [counts - per_group[group] for group in np.unique(data.groups)]
+            without = [measures_of(one, numbers) for one in rest]
             rows += rows_of(
-                data.layers[place], measures_of(counts), without[: len(groups)],
+                data.layers[place], measures_of(counts, numbers), without[: len(groups)],
                 [size for _, size in groups], balanced[key], options.confidence, (0, np.inf),
                 {"utilisation": 1.0, "load": 1.0, "dead_experts": data.num_experts},
             )  # fmt: skip
@@ -78,8 +80,11 @@ class Load(Analysis):
         return Analysed(table, tuple(sentences(table, data)), (picture,), notes)
 
 
-def measures_of(counts: Array) -> dict[Any, float]:
-    """Return the measures of one layer from the counts of its experts `[E]`, and the load of each expert."""
+def measures_of(counts: Array, numbers: Sequence[int]) -> dict[Any, float]:
+    """Return the measures of one layer from the counts of its experts `[E]`, and the load of each expert.
+
+    `numbers` `[E]` are the experts' numbers.
+    """
     shares = (counts / max(float(counts.sum()), 1.0)).tolist()
     mean = max(float(counts.mean()), 1e-300)
     dead = int((counts <= 0).sum())
@@ -88,7 +93,7 @@ def measures_of(counts: Array) -> dict[Any, float]:
         "dead_experts": float(dead),
         OVERALL: float(counts.max()) / mean - 1.0,
         "load_variation": float(counts.std()) / mean,
-    } | {("load", expert): share for expert, share in enumerate(shares)}
+    } | {("load", expert): share for expert, share in zip(numbers, shares, strict=True)}
 
 
 def document_rows(

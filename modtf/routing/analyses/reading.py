@@ -90,7 +90,8 @@ def _chosen(
     kept = [number for number in range(len(watches)) if number not in skipped]
     return {
         "layers": tuple(kept),
-        "num_experts": _num_experts(routing),
+        "num_experts": len(routing.expert_numbers),
+        "expert_numbers": routing.expert_numbers,
         "top_k": experts.shape[2],
         "experts": experts[kept] if skipped else experts,
         "ranked": ranked,
@@ -121,6 +122,7 @@ def _of_counts(routing: Routing, counted: Counted, top_k: int | None) -> Choices
     return Choices(
         layers=tuple(range(sums.shape[1])),
         num_experts=sums.shape[2],
+        expert_numbers=routing.expert_numbers,
         top_k=top_k or counted.top_k,
         experts=None,
         sums=sums,
@@ -161,11 +163,6 @@ def _are_tokens(routing: Routing) -> bool:
     )
 
 
-def _num_experts(routing: Routing) -> int:
-    shared = routing.activations.shared if isinstance(routing.activations, Sent) else ()
-    return routing.activations.shape[2] - len(set(shared))
-
-
 def _width(routing: Routing, top_k: int | None) -> int:
     """Return the number of choices of a token in all layers."""
     found = routing.activations
@@ -192,7 +189,7 @@ def _read(
     routing: Routing, order: Ints, from_logits: bool, top_k: int | None, progress: Progress
 ) -> tuple[NDArray[Any], bool, list[Watch]]:
     """Return the choices of the tokens in `order`, whether they are ranked, and observations of layers."""
-    num_layers, number = routing.activations.shape[0], _num_experts(routing)
+    num_layers, number = routing.activations.shape[0], len(routing.expert_numbers)
     width = _width(routing, top_k) // num_layers
     experts = np.empty((num_layers, len(order), width), np.int16 if number < 2**15 else np.int32)
     target = np.full(routing.num_tokens, -1)

@@ -24,7 +24,7 @@ from modtf.routing.measuring.summarise import (
     check_permutations,
     measure_layer,
 )
-from modtf.routing.measuring.units import Last, Pieces, Units
+from modtf.routing.measuring.units import Last, Pieces, Units, check_given
 from modtf.routing.measuring.watch import Watch, left_out
 
 NUM_GROUPS = 32
@@ -61,6 +61,7 @@ class ActivationAccumulator:
         self.are_chosen = self.are_counts = False  # whether the chunks are experts or counts, not gates
         self.groups: list[np.ndarray] = []  # sums of activations, one [2, groups, R, M] per layer
         self.documents: list[Documents] = []
+        self.module_numbers: list[Ints] = []  # of each layer [M]
         self.counts = np.zeros(0, np.int64)  # tokens of each label [R]
         self.watches: list[Watch] = []  # one per layer
         self.has_labels: bool | None = None
@@ -103,7 +104,7 @@ class ActivationAccumulator:
         if num_tokens == 0:
             return
         self._begin(labels is not None, documents is not None, spans is not None)
-        self._make_room([layer.num_modules for layer in layers], int(classes.max()) + 1)
+        self._make_room([layer.module_numbers for layer in layers], int(classes.max()) + 1)
         numbered = None if spans is None else self._spans.of(spans, num_tokens)
         order = slice(None) if ids is None else self.pieces.order(ids, self._last)
         before = int(self.counts.sum())  # errors count tokens from the first of all chunks
@@ -113,22 +114,27 @@ class ActivationAccumulator:
             of_tokens = (None if one is None else one[some] for one in (ids, numbered))
             self._add(layers, some, before + start, classes[some], *of_tokens)
 
-    def update_counts(self, counts: ArrayLike, labels: ArrayLike | None = None) -> None:
+    def update_counts(
+        self, counts: ArrayLike, labels: ArrayLike | None = None, numbers: Ints | None = None
+    ) -> None:
         """Add documents for which only sums over tokens are known; see `measure_activations`.
 
         Args:
             counts: `[documents, layers, experts]`, or `[documents, experts]` for one layer.
             labels: integers from 0, or names, `[documents]`.
+            numbers: the numbers of the experts; None: 0 to E - 1.
 
         Raises:
             ValueError: as for `update`.
         """
         sums = as_counts(counts, self.top_k)
-        number, _, num_modules = sums.shape
+        number, num_layers, num_modules = sums.shape
         hint = "Counts have one label for each document."
         classes = np.zeros(number, np.int64) if labels is None else self._labels.of(labels, number, hint)
         self._begin(labels is not None, True, False)
-        self._make_room([num_modules] * sums.shape[1], int(classes.max()) + 1)
+        self._make_room(
+            [np.arange(num_modules) if numbers is None else numbers] * num_layers, int(classes.max()) + 1
+        )
         group = group_documents(self.num_documents + np.arange(number), self.num_groups)
         cell, size = group * len(self.counts) + classes, self.num_groups * len(self.counts)
         tokens = sums.sum(axis=2).max(axis=1) / (self.top_k or 1)
@@ -155,24 +161,15 @@ class ActivationAccumulator:
 
     def _begin(self, has_labels: bool, has_documents: bool, has_spans: bool) -> None:
         """Raise `ValueError` unless all chunks come with the same arguments."""
-        if has_spans and not (has_labels and has_documents):
-            raise ValueError(
-                "spans need labels and documents, because they divide documents into runs of one label. "
-                "Give both."
-            )
-        before = self.has_labels, self.has_documents, self._has_spans
         now = has_labels, has_documents, has_spans
-        for what, had, has in zip(("labels", "documents", "spans"), before, now, strict=True):
-            if had not in (None, has):
-                raise ValueError(
-                    f"Some chunks have {what} and some have none. Give them for all chunks or for none."
-                )
+        check_given((self.has_labels, self.has_documents, self._has_spans), now)
         self.has_labels, self.has_documents, self._has_spans = now
 
-    def _make_room(self, sizes: list[int], num_labels: int) -> None:
+    def _make_room(self, numbers: list[Ints], num_labels: int) -> None:
         """Allocate sums for the first chunk; add rows for labels that were not seen before."""
+        sizes = list(map(len, numbers))
         if not self.groups:
-            self.watches = [Watch(number) for number in range(len(sizes))]
+            self.module_numbers, self.watches = numbers, [Watch(place) for place in range(len(sizes))]
             self.groups = [np.zeros((2, self.num_groups, 0, size)) for size in sizes]
             self.documents = [Documents(size, min(KEPT // sum(sizes), MOST_UNITS)) for size in sizes]
         known = [sums.shape[-1] for sums in self.groups]
@@ -244,4 +241,7 @@ class ActivationAccumulator:
             layer.close()
         out = left_out(self.watches)
         rest = [i for i in range(len(documents)) if i not in out]
-        return [measure_layer(i, self.groups[i], documents[i], self.counts, options) for i in progress(rest)]
+        return [
+            measure_layer(i, self.module_numbers[i], self.groups[i], documents[i], self.counts, options)
+            for i in progress(rest)
+        ]

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from modtf.routing.measuring.checks import Numbers, lost_names
+from modtf.routing.measuring.checks import Ints, Numbers, lost_names
 from modtf.routing.measuring.units import Pieces
 from modtf.routing.measuring.watch import Watch, warnings_of
 
@@ -22,6 +22,7 @@ class Sums(Protocol):
     are_counts: bool
     watches: list[Watch]
     groups: list[NDArray[Any]]
+    module_numbers: list[Ints]
     has_labels: bool | None
     has_documents: bool | None
     num_documents: int
@@ -73,15 +74,15 @@ def assumed(sums: Sums, *numbered: Numbers) -> Iterator[str]:
 def _shared(sums: Sums) -> Iterator[str]:
     """Yield a warning if some of the k experts of a token are the same for all tokens and layers."""
     chosen = [
-        use.sum(axis=(0, 1))
-        for (_, use), watch in zip(sums.groups, sums.watches, strict=True)
+        (use.sum(axis=(0, 1)), numbers)
+        for (_, use), numbers, watch in zip(sums.groups, sums.module_numbers, sums.watches, strict=True)
         if not watch.alike and watch.num_tokens >= ENOUGH
     ]
     k = sums.top_k or 1
     if not sums.are_chosen or k < 2 or not chosen:
         return
     # A token gives 1/k to each of its experts, so this sum is reached only if every token chose the expert.
-    every = [np.flatnonzero(use >= use.sum() / k * (1 - 1e-9)) for use in chosen if len(use) > k]
+    every = [numbers[use >= use.sum() / k * (1 - 1e-9)] for use, numbers in chosen if len(use) > k]
     if every and (same := set.intersection(*(set(one.tolist()) for one in every))):
         yield (
             f"Every token goes to expert {' and '.join(map(str, sorted(same)))} in all layers. If this is a "

@@ -29,7 +29,8 @@ class Experts:
         weights: the weights of `experts`, of the same shape and not negative; or scores of all experts
             `[..., E]`, from which the chosen experts' are taken. None for 1/k each.
         shared: experts that every token goes to. They carry no information, so they are left out wherever
-            they occur in `experts`.
+            they occur in `experts`. The others keep their numbers in tables and sentences. Arrays `[M]` have
+            no entry for a shared expert: their entries belong to the experts `module_numbers`.
 
     Raises:
         ValueError: if an argument is invalid.
@@ -64,7 +65,7 @@ class Experts:
                 "the shared experts."
             )
         new = np.full(number + 1, NONE)  # index -1, the last entry, maps NONE to NONE
-        kept = np.delete(np.arange(number), list(shared))
+        kept = without_shared(number, shared)
         new[kept] = np.arange(len(kept))
         if ids.ndim == 2:
             self.layers = [ChosenExperts(ids, mass, new)]
@@ -100,11 +101,15 @@ def _check_weights(weights: ArrayLike, ids: NDArray[Any], num_experts: int) -> N
 
 
 class ChosenExperts:
-    """The experts of one layer; see `Experts`."""
+    """The experts of one layer; see `Experts`.
+
+    `read` counts modules from 0, without the shared experts. Module i is the expert `module_numbers[i]`.
+    """
 
     def __init__(self, experts: Ints, weights: Array | None, new: Ints):
         self.experts, self.weights, self._new = experts, weights, new
-        self.num_modules = int(new.max()) + 1
+        self.module_numbers: Ints = np.flatnonzero(new != NONE)
+        self.num_modules = len(self.module_numbers)
 
     def __len__(self) -> int:
         return len(self.experts)
@@ -150,6 +155,11 @@ def check_shared(shared: ArrayLike, num_experts: int) -> list[int]:
     if wrong := [one for one in listed if one not in range(num_experts)]:
         raise ValueError(f"shared holds {wrong[0]}; expected experts below num_experts={num_experts}.")
     return listed
+
+
+def without_shared(num_experts: int, shared: Sequence[int]) -> Ints:
+    """Return the numbers of the experts below `num_experts` that are not shared."""
+    return np.delete(np.arange(num_experts), list(shared))
 
 
 def _check_sent_to_all(shared: Sequence[int], ids: NDArray[Any]) -> None:

@@ -54,6 +54,11 @@ class Gates:
         """The number of modules M."""
         return int(self.values.shape[1])
 
+    @property
+    def module_numbers(self) -> Ints:
+        """The numbers of the modules `[M]`."""
+        return np.arange(self.num_modules)
+
     def __len__(self) -> int:
         return len(self.values)
 

@@ -75,6 +75,8 @@ class LayerMeasures:
     Attributes:
         layer: the layer's number, from 0.
         labels: `[R]`, the labels that occur; the rows of the activation matrices.
+        module_numbers: `[M]`, the numbers of the modules; the columns of the activation matrices. Without
+            shared experts these are 0 to M - 1.
         label_counts: `[R]`, the tokens of each label; None for a bare activation matrix.
         module_tokens: `[M]`, tokens sent to each module (top-k sends a token to k modules); None as above.
         too_few: `[M]`, whether a module has fewer than 5 tokens for each of the R labels, so that its
@@ -88,6 +90,7 @@ class LayerMeasures:
 
     layer: int
     labels: Ints
+    module_numbers: Ints
     label_counts: Ints | None
     module_tokens: Ints | None
     too_few: Any
@@ -138,7 +141,7 @@ class LayerMeasures:
             {
                 "layer": self.layer,
                 "by": view.by,
-                "module": module,
+                "module": int(self.module_numbers[module]),
                 "use": float(use),
                 "tokens": None if self.module_tokens is None else int(self.module_tokens[module]),
                 "too_few": None if self.too_few is None else bool(self.too_few[module]),

@@ -50,12 +50,13 @@ def check_permutations(name: str, number: Any, matrix: Sequence[int]) -> int:
 
 
 def measure_layer(
-    layer: int, groups: Array, documents: Documents, seen: Ints, options: Options
+    layer: int, numbers: Ints, groups: Array, documents: Documents, seen: Ints, options: Options
 ) -> LayerMeasures:
     """Return the measures of a layer from its sums.
 
     Args:
         layer: the layer's number.
+        numbers: the numbers of its modules, `[M]`.
         groups: `[2, groups, R, M]`, sums of activations in the order of BY.
         documents: the sums over documents of the same tokens.
         seen: `[R]`, the tokens of each label, including dropped tokens.
@@ -87,9 +88,9 @@ def measure_layer(
         measured = estimates(measure, per_group, counts, chance, options.confidence)
         views.append(_view(name, A, probs, labels, measured, chance, too_few))
     few_documents = labels[documents.counts[labels] == 1] if not documents.num_several else labels[:0]
-    notes = (*options.warnings, *_warnings(tokens, too_few, labels, counts, few_documents))
+    notes = (*options.warnings, *_warnings(numbers, too_few, labels, counts, few_documents))
     return LayerMeasures(
-        layer, labels, label_counts, tokens, too_few, tuple(views), notes, options.names,
+        layer, labels, numbers, label_counts, tokens, too_few, tuple(views), notes, options.names,
         int(seen.sum() - label_counts.sum()), options.how,
     )  # fmt: skip
 
@@ -109,7 +110,7 @@ def measure_matrix(
         "This is an activation matrix only, so intervals, chance level, hard assignment and token counts "
         "are missing."
     )
-    return LayerMeasures(layer, labels, None, None, None, (view,), (note,))
+    return LayerMeasures(layer, labels, np.arange(num_modules), None, None, None, (view,), (note,))
 
 
 def measuring(A: Array, probs: Array, groups: Iterable[str]) -> Callable[[Array], dict[str, Array]]:
@@ -214,13 +215,13 @@ def _bits(A: Array, probs: Array) -> Array:
 
 
 def _warnings(
-    tokens: Ints, too_few: NDArray[np.bool_], labels: Ints, counts: Ints, alone: Ints
+    numbers: Ints, too_few: NDArray[np.bool_], labels: Ints, counts: Ints, alone: Ints
 ) -> Iterator[str]:
-    by_module, by_label = f"{len(tokens)} modules", f"{len(labels)} labels"
-    enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(tokens)
+    by_module, by_label = f"{len(numbers)} modules", f"{len(labels)} labels"
+    enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(numbers)
     alone = alone[: len(alone) * (len(labels) > 1)]  # with a single label there is no other to compare
     for modules, among, words in (
-        (np.flatnonzero(too_few), by_module, f"have fewer than {enough} tokens ({TOKENS_PER_LABEL} for each "
+        (numbers[too_few], by_module, f"have fewer than {enough} tokens ({TOKENS_PER_LABEL} for each "
          f"of {by_label}), so their specialisation cannot be judged."),
         (labels[counts.sum(axis=0) < frequent], by_label, f"have fewer than {frequent} tokens "
          f"({TOKENS_PER_LABEL} for each of {by_module}), so their rows of the activation matrix are noisy."),

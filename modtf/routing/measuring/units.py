@@ -1,5 +1,7 @@
 """Units of tokens, which keep one common label when labels are permuted, and pieces of documents."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from modtf.routing.measuring.checks import Ints
@@ -69,3 +71,18 @@ class Pieces:
         self.came_back += len(numbers & self._documents - {goes_on})
         self._documents |= numbers
         return slice(None) if len(numbers) == len(starts) else np.lexsort((documents, documents != goes_on))
+
+
+def check_given(before: Sequence[bool | None], now: Sequence[bool]) -> None:
+    """Raise `ValueError` unless all chunks come with the same of labels, documents and spans."""
+    has_labels, has_documents, has_spans = now
+    if has_spans and not (has_labels and has_documents):
+        raise ValueError(
+            "spans need labels and documents, because they divide documents into runs of one label. Give "
+            "both."
+        )
+    for what, had, has in zip(("labels", "documents", "spans"), before, now, strict=True):
+        if had not in (None, has):
+            raise ValueError(
+                f"Some chunks have {what} and some have none. Give them for all chunks or for none."
+            )

@@ -84,14 +84,7 @@ def write_comparison(
     picture = draw_comparison(runs, compared, names)
     table = picture.table.assign(layer=picture.table["layer"].map(names.layer))
     write_table(out / "comparison.csv", table)
-    experts = pd.DataFrame(
-        [
-            (names.layer(one.layer), one.run, one.against, expert, *both)
-            for one in compared
-            for expert, both in enumerate(zip(one.experts, one.overlap, strict=True))
-        ],
-        columns=["layer", "run", "against", "expert", "matched", "shared"],
-    )
+    experts = matched_experts(runs, compared, names)
     write_table(out / "experts.csv", experts)
     links = page.Links("Reports:", [(f"{run.name}/measures.html", run.name) for run in runs])
     image = shown(picture, out, "comparison.csv")
@@ -115,6 +108,18 @@ def write_comparison(
     ]
     write_text(out / COMPARED, page.render("modtf measure: comparison", sections))
     return out / COMPARED
+
+
+def matched_experts(runs: Sequence[Run], compared: Sequence[Compared], names: Names) -> pd.DataFrame:
+    """Return a row for each layer, run and expert of the first run: its match, and the share of tokens."""
+    routed = {run.name: run.routed for run in runs}
+    rows = []
+    for one in compared:
+        numbers, others = (routed[name][one.layer].module_numbers for name in (one.against, one.run))
+        matched = np.where(one.experts < 0, -1, others[one.experts])  # -1: no match
+        where = names.layer(one.layer), one.run, one.against
+        rows += [(*where, *row) for row in zip(numbers, matched, one.overlap, strict=True)]
+    return pd.DataFrame(rows, columns=["layer", "run", "against", "expert", "matched", "shared"])
 
 
 def saturation_sections(

@@ -102,7 +102,8 @@ def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataF
             best = part[np.argsort(-excess[part], kind="stable")[:TOP]]
             shares = zip(which[best], counts[best] / total[one], strict=True)
             named = ", ".join(f"{words[i]!r} {share:.1%} ({everywhere[i]:.1%})" for i, share in shares)
-            rows.append((routing.names.layer(place), one, int(total[one]), bits[one] - chance[one], named))
+            which_expert = routing.names.layer(place), int(layer.module_numbers[one])
+            rows.append((*which_expert, int(total[one]), bits[one] - chance[one], named))
     return pd.DataFrame(rows, columns=["layer", "expert", "choices", "bits", "top_tokens"])
 
 

@@ -34,8 +34,9 @@ def activation_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
     for layer in layers:
         for view in layer.views:
             row, module = np.indices(view.activation.shape).reshape(2, -1)
-            values = {"layer": layer.layer, "by": view.by, "label": layer.labels[row], "module": module}
-            parts.append(pd.DataFrame(values).assign(probability=view.activation.ravel()))
+            values = {"layer": layer.layer, "by": view.by, "label": layer.labels[row]}
+            values |= {"module": layer.module_numbers[module], "probability": view.activation.ravel()}
+            parts.append(pd.DataFrame(values))
     frame = pd.concat(parts, ignore_index=True)
     if names.labels is not None:
         frame.insert(3, "label_name", frame["label"].map(names.label))
@@ -140,7 +141,7 @@ def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
         ordinary += not found
         for share, layer, view, row, module in found[:SPECIAL]:
             assert layer.module_tokens is not None
-            where = names.label(number), names.layer(layer.layer), str(module)
+            where = names.label(number), names.layer(layer.layer), str(layer.module_numbers[module])
             counts = str(layer.module_tokens[module]), _number(share)
             everywhere = _number(np.nansum(view.use * view.shares[row]))
             rows.append((*where, *counts, everywhere, f"{view.excess[row, module]:.1f}"))

@@ -15,6 +15,7 @@ def choices(experts, documents, number, against=None, **more):
     other = None if against is None else choices(against, documents, number)
     return Choices(
         layers=tuple(range(len(experts))), num_experts=number, top_k=experts.shape[2], experts=experts,
+        expert_numbers=np.arange(number),
         sums=None, documents=np.asarray(documents), has_documents=True, ranked=True, against=other, **more,
     )  # fmt: skip
 
