@@ -193,7 +193,7 @@ class Routing:
         """The number of tokens; for counts, computed from the number of choices."""
         if isinstance(self.activations, Counted):
             choices = self.activations.counts.sum(axis=2).max(axis=1).sum()
-            return int(choices) // (self.activations.top_k or 1)
+            return round(int(choices) / (self.activations.top_k or 1))
         return self.activations.shape[1]
 
     @property

@@ -62,7 +62,7 @@ class ActivationAccumulator:
         self.groups: list[np.ndarray] = []  # sums of activations, one [2, groups, R, M] per layer
         self.documents: list[Documents] = []
         self.module_numbers: list[Ints] = []  # of each layer [M]
-        self.counts = np.zeros(0, np.int64)  # tokens of each label [R]
+        self.counts = np.zeros(0)  # tokens of each label [R]; of choices that are counted, k make one token
         self.watches: list[Watch] = []  # one per layer
         self.has_labels: bool | None = None
         self.has_documents: bool | None = None
@@ -138,7 +138,7 @@ class ActivationAccumulator:
         group = group_documents(self.num_documents + np.arange(number), self.num_groups)
         cell, size = group * len(self.counts) + classes, self.num_groups * len(self.counts)
         tokens = sums.sum(axis=2).max(axis=1) / (self.top_k or 1)
-        self.counts += np.rint(np.bincount(classes, tokens, len(self.counts))).astype(np.int64)
+        self.counts += np.bincount(classes, tokens, len(self.counts))
         self.num_documents, self.are_counts = self.num_documents + number, True
         for place, layer in enumerate(self.documents):
             some = sums[:, place] / (self.top_k or 1)
@@ -192,7 +192,7 @@ class ActivationAccumulator:
     ) -> None:  # fmt: skip
         """Add tokens to the sums of every layer; the documents are contiguous."""
         if documents is None:
-            group = deal(count_within(labels, self.counts), self.num_groups)
+            group = deal(count_within(labels, self.counts.astype(np.int64)), self.num_groups)
             documents = labels
         else:
             group = group_documents(documents, self.num_groups)

@@ -37,7 +37,7 @@ INVERSE, ADJUSTED = "inverse_mutual_information", "adjusted_mutual_information"
 def estimates(
     measure: Callable[[Array], Mapping[str, Array]],
     sums: Array,
-    counts: Ints,
+    counts: Array,
     by_chance: Array,
     confidence: float,
 ) -> dict[str, Estimate]:
@@ -111,7 +111,7 @@ def mean_and_range(values: Array) -> Any:
 
 
 def jackknife(
-    sums: Array, counts: Ints, measure: Callable[[Array], Mapping[str, Array]], confidence: float
+    sums: Array, counts: Array, measure: Callable[[Array], Mapping[str, Array]], confidence: float
 ) -> dict[str, tuple[float, float]]:
     """Return centre and half-width of a confidence interval for every value of `measure`.
 

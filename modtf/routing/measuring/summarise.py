@@ -50,7 +50,7 @@ def check_permutations(name: str, number: Any, matrix: Sequence[int]) -> int:
 
 
 def measure_layer(
-    layer: int, numbers: Ints, groups: Array, documents: Documents, seen: Ints, options: Options
+    layer: int, numbers: Ints, groups: Array, documents: Documents, seen: Array, options: Options
 ) -> LayerMeasures:
     """Return the measures of a layer from its sums.
 
@@ -62,15 +62,15 @@ def measure_layer(
         seen: `[R]`, the tokens of each label, including dropped tokens.
         options: how to measure.
     """
-    counts = np.rint(groups[-1].sum(axis=-1)).astype(np.int64)
+    counts = groups[-1].sum(axis=-1)  # tokens; of choices that are counted, k make one token
     labels = np.flatnonzero(counts.sum(axis=0))
     if not labels.size:
         raise ValueError(
             f"All gates of layer {layer} are 0, so no module took a token. Leave out the layer, or give its "
             "gates."
         )
-    counts, label_counts = counts[:, labels], counts.sum(axis=0)[labels]
-    probs = _label_probs(options.label_probs, label_counts, labels, np.flatnonzero(seen))
+    counts, sizes = counts[:, labels], counts.sum(axis=0)[labels]
+    probs = _label_probs(options.label_probs, sizes, labels, np.flatnonzero(seen))
     tokens = documents.sent
     too_few = tokens < TOKENS_PER_LABEL * len(labels)
     views: list[View] = []
@@ -81,7 +81,7 @@ def measure_layer(
             views.append(replace(views[0], by=name))
             continue
         per_group = sums[:, labels]
-        A = per_group.sum(axis=0) / label_counts[:, np.newaxis]
+        A = per_group.sum(axis=0) / sizes[:, np.newaxis]
         # Units differ in length, so permuting changes label frequencies. Normalising the rows undoes that.
         chance /= np.maximum(chance.sum(axis=2, keepdims=True), TINY)
         measure = measuring(A, probs, options.groups)
@@ -89,9 +89,10 @@ def measure_layer(
         views.append(_view(name, A, probs, labels, measured, chance, too_few))
     few_documents = labels[documents.counts[labels] == 1] if not documents.num_several else labels[:0]
     notes = (*options.warnings, *_warnings(numbers, too_few, labels, counts, few_documents))
+    dropped = max(round(float(seen.sum() - sizes.sum())), 0)
     return LayerMeasures(
-        layer, labels, numbers, label_counts, tokens, too_few, tuple(views), notes, options.names,
-        int(seen.sum() - label_counts.sum()), options.how,
+        layer, labels, numbers, np.rint(sizes).astype(np.int64), tokens, too_few, tuple(views), notes,
+        options.names, dropped, options.how,
     )  # fmt: skip
 
 
@@ -130,7 +131,7 @@ def measuring(A: Array, probs: Array, groups: Iterable[str]) -> Callable[[Array]
     return measure
 
 
-def probabilities(label_probs: ArrayLike | None, counts: Ints) -> Array:
+def probabilities(label_probs: ArrayLike | None, counts: Array) -> Array:
     """Return p(label) `[R]` for labels with these counts, all above 0."""
     labels = np.arange(len(counts))
     return _label_probs(label_probs, counts, labels, labels)
@@ -179,7 +180,7 @@ def _order(A: Array, probs: Array) -> Ints:
     return np.lexsort([np.round(key, 9) for key in keys])
 
 
-def _label_probs(label_probs: ArrayLike | None, counts: Ints, labels: Ints, seen: Ints) -> Array:
+def _label_probs(label_probs: ArrayLike | None, counts: Array, labels: Ints, seen: Ints) -> Array:
     """Return p(label) `[R]` of a layer's labels, from `label_probs` for all labels seen in any layer."""
     if label_probs is None:
         return counts / counts.sum()
@@ -215,7 +216,7 @@ def _bits(A: Array, probs: Array) -> Array:
 
 
 def _warnings(
-    numbers: Ints, too_few: NDArray[np.bool_], labels: Ints, counts: Ints, alone: Ints
+    numbers: Ints, too_few: NDArray[np.bool_], labels: Ints, counts: Array, alone: Ints
 ) -> Iterator[str]:
     by_module, by_label = f"{len(numbers)} modules", f"{len(labels)} labels"
     enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(numbers)

@@ -117,6 +117,21 @@ def test_counts_of_documents_say_what_tokens_do():
             measure_activations(**wrong)
 
 
+def test_counts_of_half_a_token_are_not_rounded():
+    """Three choices of two each are one and a half tokens, and p(module | label) sums to 1."""
+    counts = np.zeros((40, 1, 6), int)
+    counts[::2, :, :3] = counts[1::2, :, 3:] = 1
+    (layer,) = measure_activations(counts=counts, labels=np.arange(40) % 2, top_k=2, permutations=20)
+    np.testing.assert_allclose(layer.hard.activation, np.kron(np.eye(2), np.full(3, 1 / 3)))
+    assert layer.hard.values["adjusted_mutual_information"].value == pytest.approx(1)
+    np.testing.assert_array_equal(layer.label_counts, [30, 30])
+    assert layer.dropped == 0
+    for part in (counts[:1], counts[:11]):  # 1.5 and 16.5 tokens, each document with a label of its own
+        (layer,) = measure_activations(counts=part, labels=np.arange(len(part)), top_k=2, permutations=0)
+        np.testing.assert_allclose(layer.hard.activation.sum(axis=1), 1)
+        assert layer.dropped == 0
+
+
 def test_spans_keep_their_label_as_a_whole():
     """Two turns in a row of one speaker are one run by labels, and two by spans."""
     generator = np.random.default_rng(0)
