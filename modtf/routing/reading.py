@@ -15,6 +15,7 @@ from modtf.routing.measuring import Experts
 from modtf.routing.measuring.checks import BFLOAT16, exceed_tokens
 from modtf.routing.measuring.experts import MOST_EXPERTS, check_shared
 
+GATES = "activations"  # the usual name; without this array, experts or counts are read
 ARRAYS = ("npz", "npy", "safetensors", "mapping")  # formats with user-defined axes, which may be swapped
 MASKS = ("attention_mask", "padding_mask", "mask")  # arrays that are not applied
 OF_LAYERS = ("layer", "layer_id", "layer_idx", "layer_index")  # columns of tables with a row for each layer
@@ -63,7 +64,7 @@ def routed(
     shared: Sequence[int],
 ) -> NDArray[Any] | Sent | Counted:  # fmt: skip
     """Return the array that is asked for, or else the first that exists of gates, experts and counts."""
-    if experts is None and activations not in arrays:
+    if experts is None and activations == GATES and GATES not in arrays:
         if "experts" in arrays:
             experts = "experts"
         elif "counts" in arrays:
@@ -75,7 +76,7 @@ def routed(
             k = one_integer("top_k", arrays["top_k"])
             warn(f"{arrays.source} holds top_k = {k}, which is not used. Give --top_k={k} (top_k={k}).")
         found = gates(arrays, activations)
-        if "experts" in arrays and activations == "activations" and arrays.format in ARRAYS:
+        if "experts" in arrays and activations == GATES and arrays.format in ARRAYS:
             warn(
                 f"{arrays.source} holds gates and experts. The gates are measured, and the experts are not "
                 "used. Give --experts=experts (experts='experts') to measure the experts."

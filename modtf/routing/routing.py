@@ -78,7 +78,8 @@ class Routing:
                 exists and belongs to the chosen labels.
             layer_names: one name for each layer; None: the array "layer_names", if it exists.
             experts: in place of activations, the experts that tokens were sent to, `[tokens, k]` or
-                `[layers, tokens, k]`; None: the array "experts", if there are no activations.
+                `[layers, tokens, k]`; None: the array "experts", if `activations` has its default and the
+                file has no such array.
             weights: the weights of the experts; None: the array "weights", if it exists.
             num_experts: E; None: the value of the array "num_experts".
             shared: experts that every token goes to, which are left out. The others keep their numbers.

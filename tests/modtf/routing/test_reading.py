@@ -58,6 +58,17 @@ def test_missing_labels_in_a_list_are_reported():
     assert any("labels hold 'nan', as if" in text for text in layer.warnings)
 
 
+def test_gates_that_are_asked_for_are_read_next_to_experts(tmp_path):
+    """Only without a name, experts stand in for gates that are missing."""
+    np.save(tmp_path / "gates.npy", GATES)
+    file = LIST | {"router_probs": GATES}
+    for name in ("router_probs", str(tmp_path / "gates.npy")):
+        np.testing.assert_array_equal(modtf.read_routing(file, activations=name).activations[0], GATES)
+    with pytest.raises(ValueError, match=r"The array 'router_prob' does not exist in .* Give the right name"):
+        modtf.read_routing(file, activations="router_prob")
+    assert isinstance(modtf.read_routing(file).activations, Sent)
+
+
 def test_annotations_that_change_nothing_are_silent():
     modtf.read_routing({"activations": GATES, "top_k": 2}, top_k=2)
     modtf.read_routing(LIST | {"activations": GATES}, experts="experts")
