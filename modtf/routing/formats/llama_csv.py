@@ -77,6 +77,8 @@ def _counts(file: Path) -> dict[int, dict[int, int]]:
             raise ValueError(
                 f"{file.name} counts {count:g} for expert {expert}; expected an integer of at least 0"
             )
+        if expert < NONE:
+            raise ValueError(f"{file.name} has expert {expert}; expected a number from 0 (or -1: none)")
         if expert == NONE:
             shared += 1
             continue

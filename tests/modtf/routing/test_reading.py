@@ -88,6 +88,13 @@ def test_tables_of_counts_need_the_number_of_experts(tmp_path):
         assert value == pytest.approx(load.std() / load.mean())
 
 
+def test_tables_of_counts_hold_no_negative_experts(tmp_path):
+    """-1 is no expert. -2 was another expert, counted from the end."""
+    (tmp_path / "a.csv").write_text("layer,expert,count\n0,0,10\n0,1,20\n0,-2,100\n")
+    with pytest.raises(ValueError, match=r"a\.csv has expert -2; expected a number from 0 \(or -1: none\)"):
+        modtf.read_routing(tmp_path, num_experts=4)
+
+
 def test_records_without_prompts_are_not_one_document(tmp_path):
     layers = [[{"layer": 0, "topk_experts": row, "topk_probs": [0.6, 0.4]}] for row in CHOSEN.tolist()]
     path = tmp_path / "decode.jsonl"
