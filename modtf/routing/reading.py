@@ -111,7 +111,7 @@ def counted(arrays: Arrays, num_experts: int | None, shared: Sequence[int]) -> C
             f"All counts are multiples of {common}, as if each token was counted {common} times. They are "
             f"divided by {common}."
         )
-    totals = counts.sum(axis=2) // max(common, 1)
+    totals = counts[:, counts.any(axis=(0, 2))].sum(axis=2) // max(common, 1)  # dense layers have zeros
     if (totals != totals[:, :1]).any():
         warn(
             f"The layers of a document count {totals.min()} to {totals.max()} choices. Tokens were dropped, "

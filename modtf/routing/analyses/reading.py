@@ -118,9 +118,10 @@ def _check_same_tokens(against: Routing, routing: Routing) -> None:
 
 
 def _of_counts(routing: Routing, counted: Counted, top_k: int | None) -> Choices:
-    sums = counted.counts
+    layers = np.flatnonzero(counted.counts.any(axis=(0, 2)))  # dense layers have zeros
+    sums = counted.counts[:, layers]
     return Choices(
-        layers=tuple(range(sums.shape[1])),
+        layers=tuple(layers.tolist()),
         num_experts=sums.shape[2],
         expert_numbers=routing.expert_numbers,
         top_k=top_k or counted.top_k,

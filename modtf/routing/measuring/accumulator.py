@@ -1,5 +1,6 @@
 """Sums over tokens, chunk by chunk. The memory does not grow with the number of tokens."""
 
+import math
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 
@@ -141,6 +142,7 @@ class ActivationAccumulator:
         self.counts += np.bincount(classes, tokens, len(self.counts))
         self.num_documents, self.are_counts = self.num_documents + number, True
         for place, layer in enumerate(self.documents):
+            self.watches[place].add_counts(sums[:, place], math.ceil(tokens.sum()))
             some = sums[:, place] / (self.top_k or 1)
             self.groups[place] += sum_rows(some, cell, size).reshape(self.groups[place].shape[1:])
             took = some.any(axis=1)

@@ -53,6 +53,11 @@ class Watch:
             self.num_flat += _num_flat(rows, layer.from_logits)
         self.num_tokens += len(rows)
 
+    def add_counts(self, counts: NDArray[Any], num_tokens: int) -> None:
+        """Look at the counts `[documents, M]` of these tokens. A layer without choices is a placeholder."""
+        self.alike, self.softmaxed = self.alike and not counts.any(), False
+        self.num_tokens += num_tokens
+
     def check_first(self) -> None:
         """Raise `ValueError` if the first token was sent to the same expert twice."""
         self._refuse_repeated(self._first[:, : self._num_chosen], 0)

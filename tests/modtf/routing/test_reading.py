@@ -88,6 +88,24 @@ def test_tables_of_counts_need_the_number_of_experts(tmp_path):
         assert value == pytest.approx(load.std() / load.mean())
 
 
+@pytest.mark.filterwarnings("error")
+def test_dense_layers_of_counts_are_left_out():
+    """A recorder of counts writes zeros for them, as others write placeholders for tokens."""
+    counts = np.array([np.bincount(row, minlength=4) for row in CHOSEN])[:, np.newaxis]
+    for dense in (
+        np.concatenate([0 * counts, counts, counts], axis=1),
+        np.append(counts, 0 * counts, axis=1),
+    ):
+        used = np.flatnonzero(dense.any(axis=(0, 2))).tolist()
+        routing = modtf.read_routing({"counts": dense}, top_k=2)
+        layers = routing.measure()
+        assert [layer.layer for layer in layers] == used
+        assert any("every token has the same row, as in placeholders" in text for text in layers[0].warnings)
+        assert layers[0].module_tokens.sum() == 2 * TOKENS
+        load = modtf.analyse_routing(routing, "load", permutations=2).found["load"].table
+        assert load["layer"].unique().tolist() == used
+
+
 def test_tables_of_counts_hold_no_negative_experts(tmp_path):
     """-1 is no expert. -2 was another expert, counted from the end."""
     (tmp_path / "a.csv").write_text("layer,expert,count\n0,0,10\n0,1,20\n0,-2,100\n")
