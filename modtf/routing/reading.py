@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.checks import check_integer
+from modtf.routing.counted import Counted, counted
 from modtf.routing.formats.arrays import Arrays
-from modtf.routing.formats.joined import warn, whole_number
-from modtf.routing.formats.registry import FORMATS
+from modtf.routing.formats.joined import warn
 from modtf.routing.measuring import Experts
-from modtf.routing.measuring.checks import BFLOAT16, exceed_tokens
-from modtf.routing.measuring.experts import MOST_EXPERTS, check_shared
+from modtf.routing.measuring.checks import BFLOAT16
+from modtf.routing.measuring.experts import check_shared, one_integer
 
 GATES = "activations"  # the usual name; without this array, experts or counts are read
 ARRAYS = ("npz", "npy", "safetensors", "mapping")  # formats with user-defined axes, which may be swapped
@@ -39,24 +38,6 @@ class Sent:
     def __getitem__(self, part: tuple[slice, slice]) -> Experts:
         weights = None if self.weights is None else self.weights[part]
         return Experts(self.experts[part], self.num_experts, weights, self.shared)
-
-
-@dataclass(frozen=True)
-class Counted:
-    """How often the tokens of each document chose each expert, `[documents, layers, experts]`.
-
-    Counts are enough for the measures of load and of labels, and for their chance levels. Single tokens are
-    needed for co-activation, repetition, caches, comparisons and `measure_factors`.
-    """
-
-    counts: NDArray[np.int64]
-    top_k: int | None  # the number of experts per token, without the shared ones, if it is known
-    shared: tuple[int, ...] = ()  # the experts that `counts` leaves out
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape [layers, documents, E]."""
-        return (self.counts.shape[1], self.counts.shape[0], self.counts.shape[2])
 
 
 def routed(
@@ -94,60 +75,6 @@ def _refuse_weights(arrays: Arrays, **arguments: Any) -> None:
                 f"{'counts' if 'counts' in arrays else 'gates'}. Leave {name} out, or name the array of "
                 "experts by --experts=NAME (experts=NAME)."
             )
-
-
-def counted(arrays: Arrays, num_experts: int | None, shared: Sequence[int]) -> Counted:
-    """Return counts `[documents, layers, experts]`; an array `[layers, experts]` is read as one document."""
-    values = arrays["counts"]
-    counts = whole_number(values[np.newaxis] if values.ndim == 2 else values, f"{arrays.source}")
-    if counts.ndim != 3 or 0 in counts.shape:
-        raise ValueError(
-            f"The array 'counts' of {arrays.source} has shape {values.shape}; expected [documents, layers, "
-            "experts]."
-        )
-    common = int(np.gcd.reduce(counts, axis=None))
-    if common > 1:
-        warn(
-            f"All counts are multiples of {common}, as if each token was counted {common} times. They are "
-            f"divided by {common}."
-        )
-    totals = counts[:, counts.any(axis=(0, 2))].sum(axis=2) // max(common, 1)  # dense layers have zeros
-    if (totals != totals[:, :1]).any():
-        warn(
-            f"The layers of a document count {totals.min()} to {totals.max()} choices. Tokens were dropped, "
-            "or the axes are not [documents, layers, experts]."
-        )
-    top_k = arrays.source.top_k if "top_k" not in arrays else one_integer("top_k", arrays["top_k"])
-    counts = _padded(arrays, counts // max(common, 1), num_experts)
-    shared = tuple(check_shared(shared, counts.shape[2]))
-    counts = np.delete(counts, shared, axis=2)
-    totals = counts.sum(axis=2)
-    if not totals.any() or exceed_tokens(counts, top_k):
-        raise ValueError(
-            f"{arrays.source} counts an expert up to {counts.max()} times in {totals.max()} choices; "
-            f"expected each expert at most once among a token's {top_k or 1} choices."
-        )
-    return Counted(counts, top_k, shared)
-
-
-def _padded(arrays: Arrays, counts: NDArray[np.int64], num_experts: int | None) -> NDArray[np.int64]:
-    """Return counts of all experts, including those that received no token and are missing in the file."""
-    known = counts.shape[2]
-    number = arrays.get("num_experts") if num_experts is None else np.asarray(num_experts)
-    if number is None:
-        if FORMATS[arrays.format].lists_only_chosen:
-            warn(
-                f"{arrays.source} lists only experts that were chosen, so {known} experts are assumed, from "
-                "the highest number. Give --num_experts=E (num_experts=E)."
-            )
-        return counts
-    size = one_integer("num_experts", number)
-    if size < known:
-        raise ValueError(
-            f"{arrays.source} counts {known} experts, but num_experts is {size}; expected at "
-            f"least {known}, because experts are numbered from 0."
-        )
-    return np.pad(counts, ((0, 0), (0, 0), (0, size - known)))
 
 
 def gates(arrays: Arrays, name: str) -> NDArray[Any]:
@@ -194,13 +121,6 @@ def sent(
             "vLLM and others have [tokens, layers, k]."
         )
     return choices
-
-
-def one_integer(name: str, values: NDArray[Any]) -> int:
-    """Return the number in an array; `ValueError` unless it is one integer of a possible size."""
-    if values.size != 1 or values.dtype.kind not in "iu":
-        raise ValueError(f"{name} is {values.tolist()!r}; expected one integer, such as 8.")
-    return check_integer(name, int(values.ravel()[0]), 1, MOST_EXPERTS)
 
 
 def check_rows(arrays: Arrays, num_tokens: int) -> None:

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing import labelling, reading
+from modtf.routing.counted import Counted, same_top_k
 from modtf.routing.formats.arrays import Arrays
 from modtf.routing.measuring import ActivationAccumulator, Experts, LayerMeasures
 from modtf.routing.measuring.checks import Ints, from_bfloat16
 from modtf.routing.measuring.experts import without_shared
 from modtf.routing.names import Names
-from modtf.routing.reading import Counted, Sent
+from modtf.routing.reading import Sent
 
 CHUNK = 2**16  # tokens per step of a progress bar
 
@@ -100,7 +101,17 @@ class Routing:
         routed = reading.routed(arrays, activations, experts, weights, num_experts, shared)
         num_layers, num_tokens, _ = routed.shape
         reading.check_rows(arrays, num_tokens)
+        if isinstance(routed, Counted) and documents is not None:
+            raise ValueError(
+                f"documents={documents!r} applies to tokens, but {arrays.source} holds counts, which are "
+                "[documents, layers, experts]. Leave documents out."
+            )
         of_tokens = labelling.documents_of(arrays, documents, routed)
+        if label_names is not None and labels == "labels" and labels not in arrays:
+            raise ValueError(
+                f"label_names={label_names!r} names labels, but {arrays.source} has no labels. Give labels, "
+                "or leave label_names out."
+            )
         classes, factors = labelling.labels_and_factors(arrays, labels, label_names, num_tokens, of_tokens)
         return cls(
             routed,
@@ -151,7 +162,7 @@ class Routing:
         if isinstance(self.activations, Counted):
             if from_logits:
                 raise ValueError("This routing holds counts of chosen experts. Leave out from_logits=True.")
-            accumulator = ActivationAccumulator(top_k=top_k or self.activations.top_k)
+            accumulator = ActivationAccumulator(top_k=same_top_k(self.activations.top_k, top_k))
             accumulator.update_counts(self.activations.counts, self.labels, self.expert_numbers)
             return accumulator
         accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing.analyses.choices import Choices
+from modtf.routing.counted import Counted, same_top_k
 from modtf.routing.labelling import Classes, frequent_tokens
 from modtf.routing.measuring.accumulator import SLICE
 from modtf.routing.measuring.checks import Ints
@@ -15,7 +16,7 @@ from modtf.routing.measuring.experts import NONE, ChosenExperts
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.measuring.watch import Watch, left_out
 from modtf.routing.names import Names
-from modtf.routing.reading import Counted, Sent
+from modtf.routing.reading import Sent
 from modtf.routing.routing import CHUNK, Routing
 
 MOST_CHOICES = 2**26  # limit on the choices in memory: 128 MiB for fewer than 2^15 experts
@@ -124,7 +125,7 @@ def _of_counts(routing: Routing, counted: Counted, top_k: int | None) -> Choices
         layers=tuple(layers.tolist()),
         num_experts=sums.shape[2],
         expert_numbers=routing.expert_numbers,
-        top_k=top_k or counted.top_k,
+        top_k=same_top_k(counted.top_k, top_k),
         experts=None,
         sums=sums,
         documents=np.arange(len(sums)),

@@ -74,6 +74,13 @@ class Experts:
             self.layers = [ChosenExperts(*layer, new) for layer in zip(ids, masses, strict=True)]
 
 
+def one_integer(name: str, values: NDArray[Any]) -> int:
+    """Return the number in an array; `ValueError` unless it is one integer of a possible size."""
+    if values.size != 1 or values.dtype.kind not in "iu":
+        raise ValueError(f"{name} is {values.tolist()!r}; expected one integer, such as 8.")
+    return check_integer(name, int(values.ravel()[0]), 1, MOST_EXPERTS)
+
+
 def _check_ids(experts: ArrayLike, num_experts: int) -> NDArray[Any]:
     ids = _array("experts", experts, "iu")
     if ids.ndim not in (2, 3) or ids.shape[-1] == 0:
@@ -175,6 +182,25 @@ def _check_sent_to_all(shared: Sequence[int], ids: NDArray[Any]) -> None:
             raise ValueError(
                 f"shared holds {one}, but only {number.sum()} of {routed.sum()} rows of experts hold it; "
                 "expected an expert that every token goes to. Leave out shared if experts holds none."
+            )
+
+
+def check_counted_for_all(shared: Sequence[int], counts: NDArray[Any], top_k: int | None) -> None:
+    """Raise `ValueError` if counts `[documents, layers, E]` of a shared expert miss some tokens.
+
+    Every token of a layer goes to it, so no expert is counted more often, and the experts that are not shared
+    at most `top_k` times as often. A layer without it is a placeholder for a dense layer.
+    """
+    others = np.delete(counts, list(shared), axis=2).sum(axis=2)
+    for one in shared:
+        number = counts[..., one]
+        wrong = number < counts.max(axis=2)
+        if top_k is not None:
+            wrong |= others > top_k * number
+        if not number.any() or (wrong & number.any(axis=0)).any():
+            raise ValueError(
+                f"shared holds {one}, but {number.sum()} choices of it are too few; expected an expert that "
+                "every token goes to. Leave out shared if the counts hold none."
             )
 
 

@@ -1,0 +1,50 @@
+"""Counts of choices: arguments that do not fit them are refused; before, they were ignored in silence."""
+
+import numpy as np
+import pytest
+
+import modtf
+
+TOKENS = np.array([9, 7, 8, 5])  # of each document
+COUNTS = np.array([[4, 3, 2], [0, 3, 4], [2, 2, 4], [5, 0, 0]])[:, np.newaxis]  # one choice each
+SHARED = np.append(TOKENS[:, np.newaxis, np.newaxis], COUNTS, axis=2)  # expert 0 gets every token
+
+
+def test_two_axes_of_counts_are_refused():
+    """Rows may be documents or layers."""
+    message = r"shape \(4, 3\); expected \[documents, layers, experts\]\. Give counts\[:, np\.newaxis\] for "
+    with pytest.raises(ValueError, match=message):
+        modtf.read_routing({"counts": COUNTS[:, 0]})
+
+
+def test_a_shared_expert_of_counts_gets_every_token():
+    routing = modtf.read_routing({"counts": SHARED}, shared=[0], top_k=1)
+    np.testing.assert_array_equal(routing.activations.counts, COUNTS)
+    placeholder = np.append(SHARED, [[[0, 1, 2, 3]]] * 4, axis=1)
+    with pytest.warns(UserWarning, match="The layers of a document count"):
+        modtf.read_routing({"counts": placeholder}, shared=[0])
+    short = SHARED - [[[1, 0, 0, 0]]]  # as if one token of each document missed it
+    for counts, expert in ((SHARED, 1), (short, 0), (SHARED, 4)):
+        with pytest.raises(ValueError, match=f"shared holds {expert}, but .* expected an expert that every"):
+            modtf.read_routing({"counts": counts}, shared=[expert], top_k=1, num_experts=5)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"documents": "nonsense"}, "documents='nonsense' applies to tokens, but .* holds counts"),
+        ({"label_names": "nothing"}, "label_names='nothing' names labels, but .* has no labels"),
+        ({"top_k": 1}, r"--top_k=1 \(top_k=1\) is not valid; expected 2, which the counts were read with"),
+    ],
+)
+def test_what_does_not_apply_to_counts_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        modtf.read_routing({"counts": [[[1, 2, 3]]], "top_k": 2}, **given)
+
+
+def test_counts_have_one_number_of_choices():
+    routing = modtf.read_routing({"counts": [[[1, 2, 3]]], "top_k": 2}, top_k=2)
+    assert routing.measure(top_k=2)[0].label_counts.tolist() == [routing.num_tokens] == [3]
+    for ask in (routing.measure, lambda top_k: modtf.analyse_routing(routing, "load", top_k=top_k)):
+        with pytest.raises(ValueError, match=r"--top_k=1 .* expected 2"):
+            ask(top_k=1)
