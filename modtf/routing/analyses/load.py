@@ -118,8 +118,9 @@ def document_rows(
         drawn = dealt_choices(*both, data.top_k or 1, draws, generator)
     chance = [{DOCUMENT: float(violations(one).mean())} for one in drawn]
     return rows_of(
-        data.layers[place], value, without, np.ones(len(without)).tolist(), chance, options.confidence
-    )
+        data.layers[place], value, without, np.ones(len(without)).tolist(), chance, options.confidence,
+        (0, np.inf),
+    )  # fmt: skip
 
 
 def most_documents(data: Choices) -> int:

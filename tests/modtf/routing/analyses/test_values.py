@@ -9,6 +9,7 @@ import pytest
 import slow_analyses as slow
 from slow_analyses import choices
 
+import modtf
 from modtf.routing.analyses import ANALYSES, Options
 from modtf.routing.analyses.cache import hits
 from modtf.routing.analyses.chance import same_loads
@@ -169,6 +170,15 @@ def test_tokens_are_paired_with_those_of_one_other_document():
     assert (partner != DOCUMENTS).all()
     assert all(len(set(partner[document == DOCUMENTS])) == 1 for document in range(6))
     assert len(set(partner)) == 6
+
+
+def test_the_violation_within_documents_is_not_below_0():
+    """Two documents have a wide interval, and few permutations a wide band; both end at 0."""
+    experts = np.random.default_rng(0).integers(4, size=(60, 1))
+    routing = {"experts": experts, "num_experts": 4, "documents": np.arange(60) // 30}
+    table = modtf.analyse_routing(routing, "load", permutations=2).found["load"].table
+    (row,) = table[table["measure"] == "document_max_violation"].to_dict("records")
+    assert row["low"] == row["chance_low"] == 0 < row["value"]
 
 
 def test_documents_are_shifted_around_their_end():
