@@ -151,6 +151,11 @@ def check_labels(values: ArrayLike, num_tokens: int, name: str = "labels", hint:
             f"{name} hold {array[index]} at token {index}; expected integers of at least 0. Leave out "
             "tokens without one: keep = labels >= 0, then activations[..., keep, :] and labels[keep]."
         )
+    if array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(
+            f"{name} hold {array.max()}; expected integers below 2**63. To number them from 0: names, {name} "
+            f"= np.unique({name}, return_inverse=True)."
+        )
     return array.astype(np.int64, copy=False)
 
 

@@ -32,6 +32,14 @@ def spoilt(value, at=(4, 2)):
         ({"labels": [0, 1, -100, 0, 1, 2]}, r"labels hold -100 at token 2.*keep = labels >= 0"),
         ({"labels": [0, 1, 50_000, 0, 1, 2]}, r"labels hold 50000; expected class numbers below 16384"),
         ({"documents": [0.5] * 6}, "documents are of type float64"),
+        (
+            {"labels": np.array([0, 2**63] * 3, np.uint64)},
+            r"labels hold 9223372036854775808; expected integers be",
+        ),
+        (
+            {"documents": np.full(6, 2**64 - 1, np.uint64)},
+            r"documents hold .* expected integers below 2\*\*63",
+        ),
         ({"documents": [0, 1]}, r"documents have shape \(2,\)"),
         ({"activations": np.full(6, 0.25)}, r"shape \(6,\); expected \[tokens, modules\].*reshape"),
         ({"activations": np.full((1, 2, 6, 4), 0.25)}, r"shape \(1, 2, 6, 4\)"),
