@@ -34,15 +34,16 @@ class RouterLogits(Format):
     @classmethod
     def read(cls, source: Source) -> Found:
         parts = [_batch(place, content) for place, content in source.contents()]
-        starts = np.cumsum([0, *(int(one["documents"].max()) + 1 for one in parts if "documents" in one)])
-        for one, start in zip(parts, starts[:-1], strict=False):
-            one["documents"] = one["documents"] + start
-        names = set.intersection(*(set(one) for one in parts))
+        names = set(parts[0])
         if any(set(one) != names for one in parts):
             raise ValueError(
                 "its batches have different keys; give attention_mask and input_ids with all batches or "
                 "with none"
             )
+        if "documents" in names:
+            starts = np.cumsum([0, *(int(one["documents"].max()) + 1 for one in parts)])
+            for one, start in zip(parts, starts[:-1], strict=True):
+                one["documents"] = one["documents"] + start
         axis = {"activations": 1}
         return as_found(
             {n: np.concatenate([one[n] for one in parts], axis=axis.get(n, 0)) for n in sorted(names)}

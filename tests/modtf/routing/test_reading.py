@@ -132,6 +132,19 @@ def test_masks_hold_0_and_1(mask):
         modtf.read_routing({"router_logits": (np.zeros((2, 4)),), "attention_mask": np.array(mask)})
 
 
+@pytest.mark.filterwarnings("ignore:There is no attention_mask")
+def test_batches_of_logits_have_documents_or_none_has():
+    rows = {"router_logits": (np.zeros((6, 4)),)}
+    for batches in (
+        [rows, rows | {"attention_mask": np.ones((2, 3))}],
+        [rows | {"input_ids": HALF[:6, None]}, rows],
+    ):
+        with pytest.raises(
+            ValueError, match="its batches have different keys; give attention_mask and input"
+        ):
+            modtf.read_routing(batches)
+
+
 def test_several_texts_in_a_table_are_reported(tmp_path):
     """The second text starts again at token 0, so its choices look like further choices of the first."""
     rows = [f"{token},0,{2 * text + token % 2}" for text in range(2) for token in range(9)]
