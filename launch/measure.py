@@ -203,9 +203,9 @@ def measured(
 
 def run_names(paths: list[str]) -> list[str]:
     """Return the names of files; if these are not unique, each with its folder's name in front."""
-    names = [Path(path).stem for path in paths]
+    names = [Path(path).name if Path(path).is_dir() else Path(path).stem for path in paths]
     if len(set(names)) < len(names):
-        names = [f"{Path(path).parent.name}_{Path(path).stem}" for path in paths]
+        names = [f"{Path(path).parent.name}_{name}" for path, name in zip(paths, names, strict=True)]
     if len(set(names)) < len(names):
         raise ValueError(
             f"--activations: the files have the names {', '.join(names)}; expected different names. Rename "

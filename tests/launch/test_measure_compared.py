@@ -117,6 +117,13 @@ def test_files_of_one_name_are_called_by_their_folders():
         measure.run_names(["a/x.npz", "a/x.npz"])
 
 
+def test_a_folder_has_its_whole_name(tmp_path):
+    folders = [tmp_path / "qwen-1.5", tmp_path / "qwen-1.7"]
+    for folder in folders:
+        folder.mkdir()
+    assert measure.run_names(list(map(str, folders))) == ["qwen-1.5", "qwen-1.7"]
+
+
 @pytest.mark.parametrize(
     ("names", "largest"),
     [
