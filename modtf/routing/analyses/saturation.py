@@ -53,10 +53,13 @@ class Saturation(Analysis):
         why, other = super().missing(data), data.against
         if why is not None or other is None:
             return why
-        if (other.layers, other.num_experts) != (data.layers, data.num_experts):
+        same_experts = np.array_equal(other.expert_numbers, data.expert_numbers)
+        if other.layers != data.layers or not same_experts:
             return (
                 f"needs the same layers and experts in both checkpoints; they have {len(data.layers)} and "
                 f"{len(other.layers)} layers, {data.num_experts} and {other.num_experts} experts"
+                + " of different numbers"
+                * (not same_experts)
             )
         return None
 

@@ -174,10 +174,11 @@ class ActivationAccumulator:
             self.module_numbers, self.watches = numbers, [Watch(place) for place in range(len(sizes))]
             self.groups = [np.zeros((2, self.num_groups, 0, size)) for size in sizes]
             self.documents = [Documents(size, min(KEPT // sum(sizes), MOST_UNITS)) for size in sizes]
-        known = [sums.shape[-1] for sums in self.groups]
-        if sizes != known:
+        known = list(map(len, self.module_numbers))
+        if sizes != known or not all(map(np.array_equal, numbers, self.module_numbers)):
             raise ValueError(
-                f"The chunk has {layer_sizes(sizes)}; expected {layer_sizes(known)}, as in the chunks before."
+                f"The chunk has {layer_sizes(sizes)}; expected {layer_sizes(known)} and the same shared "
+                "experts, as in the chunks before."
             )
         missing = num_labels - len(self.counts)
         if missing <= 0:

@@ -1,10 +1,11 @@
 """Shared experts are left out, and the others keep their numbers in every table and sentence."""
 
 import numpy as np
+import pytest
 
 import modtf
 from modtf.routing import Names
-from modtf.routing.measuring import compare_activations
+from modtf.routing.measuring import Experts, compare_activations
 from modtf.routing.measuring.accumulator import ActivationAccumulator
 from modtf.routing.measuring.choices import layers_of
 from modtf.routing.measuring.compare import Run
@@ -63,12 +64,26 @@ def test_every_token_of_two_experts_of_which_one_is_named():
     assert any("Every token goes to expert 1 in all layers" in text for text in layer.warnings)
 
 
+def test_other_shared_experts_are_other_experts():
+    """Chunks are not added, and checkpoints not compared, expert by expert."""
+    parts = [Experts(ROUTED["experts"], 7, shared=[shared]) for shared in (0, 1)]
+    sums = ActivationAccumulator()
+    sums.update(parts[0])
+    with pytest.raises(
+        ValueError, match=r"expected 1 layer.* 6 modules and the same shared experts, as in the"
+    ):
+        sums.update(parts[1])
+    one, other = (modtf.read_routing(ROUTED, shared=[shared]) for shared in (0, 1))
+    why = modtf.analyse_routing(one, ["saturation"], against=other).missing["saturation"]
+    assert why.endswith("6 and 6 experts of different numbers")
+
+
 def test_matched_experts_have_the_numbers_of_both_models():
     """The second model has the same routing, with experts 3 and 6 exchanged, and other shared experts."""
     other = np.array([1, 2, 6, 0, 4, 5, 3])[ROUTED["experts"]]  # [0, 1] -> [1, 2]; 2 -> 6, 3 -> 0, 6 -> 3
     runs, activations = [], {}
     for name, experts, shared in (("a", ROUTED["experts"], [0, 1]), ("b", other, [1, 2])):
-        activations[name] = modtf.routing.measuring.Experts(experts, 7, shared=shared)
+        activations[name] = Experts(experts, 7, shared=shared)
         routed = layers_of(activations[name], False, None)
         runs.append(Run(name, ActivationAccumulator(), [], routed))
     compared = compare_activations(activations, LABELS, documents=ROUTED["documents"], permutations=2)
