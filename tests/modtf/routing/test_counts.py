@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import modtf
+from modtf.routing.counted import Counted
 
 TOKENS = np.array([9, 7, 8, 5])  # of each document
 COUNTS = np.array([[4, 3, 2], [0, 3, 4], [2, 2, 4], [5, 0, 0]])[:, np.newaxis]  # one choice each
@@ -19,6 +20,7 @@ def test_two_axes_of_counts_are_refused():
 
 def test_a_shared_expert_of_counts_gets_every_token():
     routing = modtf.read_routing({"counts": SHARED}, shared=[0], top_k=1)
+    assert isinstance(routing.activations, Counted)
     np.testing.assert_array_equal(routing.activations.counts, COUNTS)
     placeholder = np.append(SHARED, [[[0, 1, 2, 3]]] * 4, axis=1)
     with pytest.warns(UserWarning, match="The layers of a document count"):
@@ -44,7 +46,7 @@ def test_what_does_not_apply_to_counts_is_refused(given, message):
 
 def test_counts_have_one_number_of_choices():
     routing = modtf.read_routing({"counts": [[[1, 2, 3]]], "top_k": 2}, top_k=2)
-    assert routing.measure(top_k=2)[0].label_counts.tolist() == [routing.num_tokens] == [3]
+    assert np.array(routing.measure(top_k=2)[0].label_counts).tolist() == [routing.num_tokens] == [3]
     for ask in (routing.measure, lambda top_k: modtf.analyse_routing(routing, "load", top_k=top_k)):
         with pytest.raises(ValueError, match=r"--top_k=1 .* expected 2"):
             ask(top_k=1)

@@ -1,5 +1,7 @@
 """Shared experts are left out, and the others keep their numbers in every table and sentence."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,8 +20,13 @@ LABELS = np.arange(TOKENS) % 2  # label 0 goes to the experts 2 and 4, label 1 t
 PAIRS = np.array([[2, 4], [3, 6]])[LABELS]
 PAIRS[:4, 0] = 5  # four tokens are too few
 SHARED = np.tile([0, 1], (TOKENS, 1))
-ROUTED = {"experts": np.hstack([SHARED[:, :1], PAIRS, SHARED[:, 1:]]), "num_experts": 7, "labels": LABELS,
-          "documents": np.arange(TOKENS) // 2, "tokens": LABELS}  # fmt: skip
+ROUTED: dict[str, Any] = {
+    "experts": np.hstack([SHARED[:, :1], PAIRS, SHARED[:, 1:]]),
+    "num_experts": 7,
+    "labels": LABELS,
+    "documents": np.arange(TOKENS) // 2,
+    "tokens": LABELS,
+}
 USED = np.bincount(PAIRS.ravel(), minlength=7)
 NUMBERS = [2, 3, 4, 5, 6]
 
