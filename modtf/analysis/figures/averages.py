@@ -89,23 +89,24 @@ def average(
     point = [name for name in by if name != "variant"]
     over = [name for name in OVER if name not in by]
     size = [name for name in over if name != "protocol"]  # tuned variants differ in their protocol
-    sized = rows.assign(size=rows.groupby(size, observed=True).ngroup() if size else 0)
-    whole = _number(sized, [*point, "size"], "variant") == _number(sized, point, "variant")
-    has_whole = whole.groupby([rows[name] for name in point], observed=True).transform("any")
-    everywhere = _number(sized, [*point, "variant"], "size") == _number(sized, point, "size")
-    kept = rows[whole | (~has_whole & everywhere)]
-    if kept[~_is_random(kept)].empty:
-        names = listing(rows.loc[~_is_random(rows), "variant"])
+    sized = rows.assign(_size=rows.groupby(size, observed=True).ngroup() if size else 0)
+    sized = sized.reset_index(drop=True)
+    run = sized[~_is_random(sized)]
+    whole = _number(run, [*point, "_size"], "variant") == _number(run, point, "variant")
+    has_whole = whole.groupby([run[name] for name in point], observed=True).transform("any")
+    everywhere = _number(run, [*point, "variant"], "_size") == _number(run, point, "_size")
+    kept = run[whole | (~has_whole & everywhere)]
+    if kept.empty:
         raise NothingToDraw(
-            f"no number of rules, width and kind was run with all of {names}; choose with --variant, "
-            "or give fewer folders"
+            f"no number of rules, width and kind was run with all of {listing(run['variant'])}; choose with "
+            "--variant, or give fewer folders"
         )
-    summary = summarise(kept, by, over, level=study.level)
+    summary = summarise(_with_random(kept, sized, point), by, over, level=study.level)
     models = summary[~_is_random(summary)]
     missing = lacking(models, point)
     sizes_left = (has_whole & ~whole).any()
     missing += ["sizes that some variants lack are left out"] if sizes_left else []
-    left = listing(rows.loc[~has_whole & ~everywhere & ~_is_random(rows), "variant"])
+    left = listing(run.loc[~has_whole & ~everywhere, "variant"])
     missing += ["variants have different tasks or seeds"] if _have_other_members(kept, point, size) else []
     missing += [f"left out, because they were not run with all sizes: {left}"] if left else []
     words = [counts(study, models), *sizes(kept, point), *notes]
@@ -113,17 +114,25 @@ def average(
     return summary, note(words, missing)
 
 
+def _with_random(kept: pd.DataFrame, sized: pd.DataFrame, point: Sequence[str]) -> pd.DataFrame:
+    """Return `kept`, and random routing at the same sizes: each label of it that has all of them."""
+    group = sized.groupby([*point, "_size"], observed=True).ngroup()
+    is_random = _is_random(sized) & group.isin(group[kept.index])
+    both = sized[sized.index.isin(kept.index) | is_random]
+    all_sizes = _number(both, [*point, "variant"], "_size") == _number(both, point, "_size")
+    return both[all_sizes | ~is_random[both.index]]
+
+
 def _have_other_members(rows: pd.DataFrame, point: Sequence[str], size: Sequence[str]) -> bool:
     """Return whether variants of one point and size were run on different tasks or seeds."""
-    rows = rows[~_is_random(rows)]
     rows = rows.assign(member=rows.groupby(["data_seed", "seed"]).ngroup())
     by = [*point, *size]
     return bool((_number(rows, by, "member") != _number(rows, [*by, "variant"], "member")).any())
 
 
 def _is_random(rows: pd.DataFrame) -> pd.Series:
-    names = rows["variant"].astype(str)
-    return (names == RANDOM) | names.str.startswith(f"{RANDOM} (")  # not a router "random_top_2"
+    """Return which rows `random_baseline` made, by its labels alone: a router may be named "random_top_2"."""
+    return rows["variant"].astype(str).str.fullmatch(rf"{RANDOM}( \(\d+ modules\))?")
 
 
 def _number(rows: pd.DataFrame, by: Sequence[str], name: str) -> pd.Series:

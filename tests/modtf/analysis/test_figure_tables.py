@@ -128,3 +128,26 @@ def test_a_router_whose_name_begins_like_random_routing_is_a_model():
     study = Study(pd.concat(frames))
     _, note = average(study, performance(study.results), ["kind", "where", "measure", "variant"])
     assert "variants have different tasks or seeds" in note
+
+
+def test_labels_of_random_routing_do_not_decide_which_sizes_are_averaged(undrawn):
+    """`modular (modules=8)` has M = R at R = 8 only, so "random (8 modules)" has no value there."""
+    variants = ["modular", ("modular", {"modules": 8})]
+    study = Study(results_of(variants=variants, rules=[2, 8], data_seeds=[0, 1], checkpoints=["tail"]))
+    (picture,) = study.figure("collapse_and_specialisation_bars")[:1]
+    means = picture.table.query("measure == 'alignment'").set_index("variant")["mean"]
+    rows = study.results.query("measure == 'alignment'")
+    expected = rows.groupby("variant", observed=True)["value"].mean().to_dict()
+    assert means.to_dict() == pytest.approx(expected | {"random": (1 / 2 + 7 / 8) / 2})
+    assert "means over R = 2, 8" in picture.note
+    assert "Incomplete" not in picture.note
+
+
+def test_a_variant_that_is_named_like_random_routing_is_a_model():
+    named = {"modular": "random (mine)"}
+    frame = results_of(variants=["modular", "gt_modular"], rules=[4], data_seeds=[0, 1], checkpoints=["tail"])
+    study = Study(frame.assign(variant=frame["variant"].astype(str).replace(named)))
+    _, note = average(study, performance(study.results), ["kind", "where", "measure", "variant"])
+    assert "Each mean over 4 models" in note
+    alone = Study(study.results.drop(columns="router").query("variant == 'random (mine)'"))
+    assert average(alone, performance(alone.results), ["kind", "where", "measure", "variant"])[1] == note
