@@ -51,6 +51,7 @@ def activation(frame: pd.DataFrame) -> pd.DataFrame:
     chance = sizes.drop(columns=["variant", "value"]).merge(
         chance, on=["num_rules", "num_modules", "measure"]
     )
+    chance["data_seed"] = rows["data_seed"].iloc[0]  # the same everywhere, so that sizes weigh alike
     variants = [*rows["variant"].cat.categories, *chance["variant"].unique()]
     both = pd.concat([rows, chance.assign(model_options="")], ignore_index=True)
     both["variant"] = pd.Categorical(both["variant"].astype(str), variants)

@@ -151,3 +151,14 @@ def test_a_variant_that_is_named_like_random_routing_is_a_model():
     assert "Each mean over 4 models" in note
     alone = Study(study.results.drop(columns="router").query("variant == 'random (mine)'"))
     assert average(alone, performance(alone.results), ["kind", "where", "measure", "variant"])[1] == note
+
+
+def test_random_routing_has_no_tasks_and_every_size_has_the_same_weight(undrawn):
+    """The first data seed of R = 4 is another one than that of R = 2 and 8."""
+    sizes = {"variants": ["modular"], "checkpoints": ["tail"]}
+    frames = [results_of(rules=[2, 8], data_seeds=[0, 1], **sizes)]
+    frames += [results_of(rules=[4], data_seeds=[1, 2], **sizes)]
+    (picture,) = Study(pd.concat(frames)).figure("collapse_and_specialisation_bars")[:1]
+    (row,) = picture.table.query("measure == 'alignment' and variant == 'random'").itertuples()
+    assert row.mean == pytest.approx((1 / 2 + 3 / 4 + 7 / 8) / 3)
+    assert pd.isna([row.low, row.high]).all()
