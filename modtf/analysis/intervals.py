@@ -70,6 +70,7 @@ def intervals(
     """Return the mean of `value` for every combination of `by`, with its interval over data seeds.
 
     All other columns of a cell are averaged; their combinations have the same weight within a data seed.
+    Every data seed has the same weight, even if it has only some of the combinations.
 
     Returns:
         The columns of `by`, then mean, low, high, num_tasks (data seeds), num_models (values used)
@@ -116,6 +117,9 @@ def summarise(
     level: float = LEVEL,
 ) -> pd.DataFrame:
     """Return mean and interval over data seeds. All models of a data seed are averaged first.
+
+    If values of `over` have different data seeds, the mean gives every data seed the same weight, not every
+    value. Add the column to `by` then, or keep the data seeds that all values have.
 
     Args:
         frame: `Study.results`, the table of `load_results` or `load_history`, or a part of one.

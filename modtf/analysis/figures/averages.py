@@ -8,7 +8,7 @@ import pandas as pd
 
 from modtf.analysis.figures.base import NothingToDraw, Picture, Pictures
 from modtf.analysis.figures.layout import panels
-from modtf.analysis.intervals import summarise
+from modtf.analysis.intervals import UNIT, summarise
 from modtf.analysis.labels import RANDOM, categorise, family_label, with_kinds
 from modtf.analysis.rows import OUT, activation_rows, headline_label, performance_rows, random_baseline
 from modtf.analysis.text import listing, plural, span
@@ -109,6 +109,7 @@ def average(
     missing += ["sizes that some variants lack are left out"] if sizes_left else []
     left = listing(run.loc[~has_whole & ~everywhere, "variant"])
     missing += ["variants have different tasks or seeds"] if _have_other_members(kept, point, size) else []
+    missing += _weights(kept, by, has_random=len(models) < len(summary))
     missing += [f"left out, because they were not run with all sizes: {left}"] if left else []
     words = [counts(study, models), *sizes(kept, point), *notes]
     words += [] if "step" in by else [f"checkpoint {study.checkpoint}"]
@@ -129,6 +130,16 @@ def _have_other_members(rows: pd.DataFrame, point: Sequence[str], size: Sequence
     rows = rows.assign(member=rows.groupby(["data_seed", "seed"]).ngroup())
     by = [*point, *size]
     return bool((_number(rows, by, "member") != _number(rows, [*by, "variant"], "member")).any())
+
+
+def _weights(kept: pd.DataFrame, by: Sequence[str], has_random: bool) -> list[str]:
+    """Return what a mean gives the same weight, for a note, if some mean is over sizes of different tasks."""
+    if (_number(kept, [*by, "_size"], UNIT) == _number(kept, by, UNIT)).all():
+        return []
+    words = (
+        "sizes or task types have different tasks; a mean gives every task the same weight, not every size"
+    )
+    return [f"{words} (random: every size)" if has_random else words]
 
 
 def _is_random(rows: pd.DataFrame) -> pd.Series:

@@ -162,3 +162,14 @@ def test_random_routing_has_no_tasks_and_every_size_has_the_same_weight(undrawn)
     (row,) = picture.table.query("measure == 'alignment' and variant == 'random'").itertuples()
     assert row.mean == pytest.approx((1 / 2 + 3 / 4 + 7 / 8) / 3)
     assert pd.isna([row.low, row.high]).all()
+
+
+def test_a_mean_over_sizes_of_different_tasks_says_what_it_weighs(undrawn):
+    sizes = {"variants": ["modular"], "checkpoints": ["tail"]}
+    frame = results_of(rules=[2, 8], data_seeds=range(3), **sizes)
+    words = "not every size (random: every size)."
+    for rows, is_uneven in ((frame, False), (frame.query("num_rules == 2 or data_seed == 0"), True)):
+        overview = Study(rows).figure("collapse_and_specialisation_bars")[0]
+        assert overview.note.endswith(words) == is_uneven
+        for picture in Study(rows).figure("collapse_and_specialisation_vs_num_rules"):
+            assert words not in picture.note  # no point of a line mixes R
