@@ -167,7 +167,8 @@ def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEV
     variants = list(frame["variant"].drop_duplicates().sort_values())
     baseline = said_by_families(frame, "reference") if baseline is None else baseline
     check_choice("baseline", baseline, variants)
-    rows = pd.concat([performance_rows(frame), activation_rows(frame).assign(distribution=NO_CONDITION)])
+    measured = activation_rows(frame, directed=True).assign(distribution=NO_CONDITION)
+    rows = pd.concat([performance_rows(frame), measured])
     places = ["place"] if "place" in rows and rows["place"].nunique() > 1 else []
     scored, columns = [*SCORED, *places], [*GAINED, *places]
     pairs = [(name, baseline) for name in variants if name != baseline]

@@ -48,9 +48,14 @@ def headline_label(arch: str) -> str:
     return f"mean over {family.headline}" if is_group else family.condition(family.headline).label
 
 
-def activation_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the registered measures of activation, of the models with several modules."""
-    names = [measure.name for measure in activation_measures()]
+def activation_rows(frame: pd.DataFrame, directed: bool = False) -> pd.DataFrame:
+    """Return the registered measures of activation, of the models with several modules.
+
+    Args:
+        directed: leave out measures of which neither end is better, which cannot compare models.
+    """
+    measures = activation_measures()
+    names = [m.name for m in measures if not (directed and m.smaller_is_better is None)]
     return frame[frame["measure"].isin(names) & (frame["num_modules"] > 1)]
 
 

@@ -18,6 +18,7 @@ from modtf.metrics import MEASURES, activation_measures
 from modtf.results import KIND
 
 OVER = (*KIND, "num_rules", "width", "protocol")  # columns that a mean may average over, besides seeds
+BETTER = {True: "", False: " (larger is better)", None: " (neither end is better)"}
 SHOWN = {"width": "width ", "num_rules": "R = ", "kind": ""}  # the prefix of each in a note
 
 
@@ -64,8 +65,7 @@ def _label(*values: str) -> str:
     words = []
     for value in filter(None, values):
         measure = MEASURES.get(value)
-        larger = measure is not None and measure.smaller_is_better is False
-        words.append((measure.axis_label if measure else value) + " (larger is better)" * larger)
+        words.append(measure.axis_label + BETTER[measure.smaller_is_better] if measure else value)
     return ": ".join(words)
 
 

@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from registering import forgotten
 from scipy import stats
 from simulated_results import results_of
 
+import modtf
 from modtf.analysis import Study, against, holm
 from modtf.analysis.figures import NothingToDraw
 from modtf.metrics import MEASURES
@@ -109,3 +111,19 @@ def test_a_measure_of_which_more_is_better_is_turned(routers, monkeypatch):
     for variant in ("gt_modular", "switch"):
         expected = turned.loc[("alignment", variant, 8), "gain"]
         assert turned.loc[("top_label_share", variant, 8), "gain"] == pytest.approx(expected)
+
+
+def test_a_measure_without_a_better_end_is_shown_and_not_compared(undrawn, tmp_path):
+    with forgotten(MEASURES):
+        described = {"group": "diagnostic", "range": (0.0, 1.0), "description": "d", "axis_label": "Peak"}
+        add = modtf.register_measure("peak", perfect=None, smaller_is_better=None, **described)
+        add(lambda A: float(A.mean(axis=0).max()))
+        study = Study(results_of(variants=["modular", "gt_modular"], rules=[4], checkpoints=["tail"]))
+        assert "peak" in set(study.results["measure"])
+        compared = set(study.results["measure"]) & set(MEASURES) - {"peak"}
+        assert set(against(study.results)["measure"]) == compared
+        assert "Peak (neither end is better)" in set(
+            study.figure("collapse_and_specialisation_bars")[0].table["label"]
+        )
+        assert "peak" in study.table()
+        study.report(tmp_path, figures=["against_modular"])
