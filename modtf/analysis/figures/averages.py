@@ -225,11 +225,14 @@ def counts(study: TrainedModels, summary: pd.DataFrame, word: str = "model") -> 
 
 
 def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
-    """Return the shown widths and R, whether means are over them, and the out-of-distribution condition."""
-    words, groups = [], kept.groupby(list(point), observed=True)
+    """Return the widths and R, or those that a mean is over, and the out-of-distribution condition."""
+    words = []
     for name, word in ((name, word) for name, word in SHOWN.items() if name not in point):
-        several = groups[name].nunique().max() > 1
-        words += [("means over " if several else "") + word + listing(kept[name])] if word or several else []
+        mixed = kept[_number(kept, point, name) > 1]
+        if word or len(mixed):
+            words += [
+                f"means over {word}{listing(mixed[name])}" if len(mixed) else word + listing(kept[name])
+            ]
     if "distribution" in kept and (kept["distribution"] == OUT).any():
         archs = kept["arch"].drop_duplicates().sort_values()
         words += [f"out of distribution ({FAMILIES[arch].title}): {headline_label(arch)}" for arch in archs]

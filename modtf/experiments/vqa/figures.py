@@ -9,6 +9,7 @@ from modtf.analysis.figures import Choice, NothingToDraw, Pictures, means, perfo
 from modtf.analysis.figures.layout import GREY, Look
 from modtf.analysis.figures.marks import by_variant, joined, whiskers
 from modtf.analysis.rows import IN, OUT
+from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
 from modtf.datasets.families.vqa_combinations import find_combinations
 from modtf.experiments.vqa import FAMILY, PUBLISHED_EXAMPLES, SETS, number
@@ -42,6 +43,16 @@ def accuracies(study: TrainedModels, distribution: str) -> pd.DataFrame:
     if rows.groupby("question")["examples"].nunique().le(1).all():  # a grid would fill only its diagonal
         rows = rows.assign(question=rows["question"] + ", " + rows["examples"], examples="")
     return rows
+
+
+def with_rounds(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the number of rounds in `question` if there are several numbers."""
+    if rows["rounds"].nunique() == 1:
+        return rows
+    rows = rows.sort_values(["question", "rounds"], kind="stable")
+    asked = zip(rows["question"], rows["rounds"], strict=True)
+    names = [f"{question}, {plural(rounds, 'round')}" for question, rounds in asked]
+    return rows.assign(question=pd.Categorical(names, list(dict.fromkeys(names))))
 
 
 def against_combinations(study: TrainedModels, distribution: str, name: str) -> Pictures:
@@ -78,9 +89,9 @@ def iid(study: TrainedModels, choice: Choice) -> Pictures:
 
 @register_figure("libraries_bars", families=[FAMILY])
 def libraries(study: TrainedModels, choice: Choice) -> Pictures:
-    """Draw every library side by side, at every number of examples."""
+    """Draw every library side by side, at every number of examples and of rounds."""
     for distribution, name in ((OUT, "novel"), (IN, "iid")):
-        rows = accuracies(study, distribution)
+        rows = with_rounds(accuracies(study, distribution))
         title, note = f"Accuracy {distribution}, %", "dashed: guessing"
         named = f"libraries_bars_{name}", title, note
         yield means(study, rows, beside, None, *named, row="examples", column="question")

@@ -6,6 +6,7 @@ from simulated_results import results_of, study_of
 
 from modtf.analysis import Study, summarise
 from modtf.analysis.figures import NothingToDraw, average, performance
+from modtf.analysis.figures.averages import sizes
 from modtf.protocol import Training
 
 FEW = {"data_seeds": [0], "seeds": [0]}
@@ -173,3 +174,9 @@ def test_a_mean_over_sizes_of_different_tasks_says_what_it_weighs(undrawn):
         assert overview.note.endswith(words) == is_uneven
         for picture in Study(rows).figure("collapse_and_specialisation_vs_num_rules"):
             assert words not in picture.note  # no point of a line mixes R
+
+
+def test_a_note_names_what_is_mixed_in_a_mean_and_not_what_stands_alone():
+    rows = [("left", "a", 16), ("left", "b", 16), ("right", "c", 32)]
+    kept = pd.DataFrame(rows, columns=["panel", "kind", "width"]).assign(num_rules=8)
+    assert sizes(kept, ["panel"]) == ["width 16, 32", "R = 8", "means over a, b"]

@@ -136,6 +136,20 @@ def test_accuracy_against_combinations():
         list(study_of(results(novel={"routed": 20})).figure("iid_accuracy_vs_combinations"))
 
 
+def test_bars_of_libraries_have_one_number_of_rounds_each():
+    """Beside them, a question with one number of rounds; its task type is in no mean."""
+    other = results(rounds=[2])
+    other["task_options"] = other["task_options"].str.replace("comparison", "attribute")
+    study = study_of(pd.concat([results(rounds=[20, 1, 2]), other]))
+    picture = next(iter(study.figure("libraries_bars")))
+    table = picture.table.query("variant == 'group_all_all'").set_index("question")["mean"]
+    names = ["attribute, 2,100,000 examples, 2 rounds"]
+    names += [f"comparison, 2,100,000 examples, {rounds}" for rounds in ("1 round", "2 rounds", "20 rounds")]
+    assert list(table.index) == names
+    np.testing.assert_allclose(table, [86, 85.5, 86, 95], atol=0.5)
+    assert "means over" not in picture.note
+
+
 def test_questions_of_other_sizes_stand_side_by_side_and_sizes_of_one_below_each_other():
     other = results(examples=9_000)
     table = accuracies(study_of(pd.concat([results(), other])), "out of distribution")
