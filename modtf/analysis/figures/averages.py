@@ -90,8 +90,8 @@ def average(
     point = [name for name in by if name != "variant"]
     over = [name for name in OVER if name not in by]
     size = [name for name in over if name != "protocol"]  # tuned variants differ in their protocol
-    sized = rows.assign(_size=rows.groupby(size, observed=True).ngroup() if size else 0)
-    sized = sized.reset_index(drop=True)
+    numbers = rows.groupby(size, observed=True).ngroup() if size else 0
+    sized = rows.assign(_size=numbers).reset_index(drop=True)
     run = sized[~_is_random(sized)]
     whole = _number(run, [*point, "_size"], "variant") == _number(run, point, "variant")
     has_whole = whole.groupby([run[name] for name in point], observed=True).transform("any")
@@ -105,8 +105,7 @@ def average(
     summary = summarise(_with_random(kept, sized, point), by, over, level=study.level)
     models = summary[~_is_random(summary)]
     missing = lacking(models, point)
-    sizes_left = (has_whole & ~whole).any()
-    missing += ["sizes that some variants lack are left out"] if sizes_left else []
+    missing += ["sizes that some variants lack are left out"] if (has_whole & ~whole).any() else []
     left = listing(run.loc[~has_whole & ~everywhere, "variant"])
     missing += ["variants have different tasks or seeds"] if _have_other_members(kept, point, size) else []
     missing += _weights(kept, by, has_random=len(models) < len(summary))
@@ -218,21 +217,20 @@ def note(words: Iterable[str], missing: Sequence[str] = ()) -> str:
 def counts(study: TrainedModels, summary: pd.DataFrame, word: str = "model") -> str:
     """Return how many models and tasks are behind each mean, and what its interval is."""
     spans = [span(summary["num_models"], word), span(summary["num_tasks"], "task")]
-    over = f"{study.level:.0%} Student's t intervals over tasks"
-    return (
-        f"each mean over {' of '.join(spans)}; {over if summary['num_tasks'].max() > 1 else 'no intervals'}"
-    )
+    several = summary["num_tasks"].max() > 1
+    over = f"{study.level:.0%} Student's t intervals over tasks" if several else "no intervals"
+    return f"each mean over {' of '.join(spans)}; {over}"
 
 
 def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
     """Return the widths and R, or those that a mean is over, and the out-of-distribution condition."""
     words = []
     for name, word in ((name, word) for name, word in SHOWN.items() if name not in point):
-        mixed = kept[_number(kept, point, name) > 1]
-        if word or len(mixed):
-            words += [
-                f"means over {word}{listing(mixed[name])}" if len(mixed) else word + listing(kept[name])
-            ]
+        mixed = kept.loc[_number(kept, point, name) > 1, name]
+        if len(mixed):
+            words += [f"means over {word}{listing(mixed)}"]
+        elif word:
+            words += [word + listing(kept[name])]
     if "distribution" in kept and (kept["distribution"] == OUT).any():
         archs = kept["arch"].drop_duplicates().sort_values()
         words += [f"out of distribution ({FAMILIES[arch].title}): {headline_label(arch)}" for arch in archs]

@@ -29,6 +29,7 @@ def accuracies(study: TrainedModels, distribution: str) -> pd.DataFrame:
     options = rows["task_options"].astype(str)
     rows = rows.assign(
         value=100 - rows["value"],
+        measure="accuracy",
         question=options.str.extract(r"question=(\w+?)(?:,|$)", expand=False),
         rounds=[int(number(text, "rounds", 2)) for text in options],
         examples=[f"{number(text, 'examples', PUBLISHED_EXAMPLES):,.0f} examples" for text in options],

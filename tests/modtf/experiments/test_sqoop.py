@@ -65,6 +65,7 @@ def test_figure():
     table = picture.table.set_index(["distribution", "objects", "variant"])["mean"]
     np.testing.assert_allclose(table["out of distribution", "2 objects", "mac"], 66, atol=0.1)
     np.testing.assert_allclose(table["in distribution", "5 objects", "film"], 99, atol=0.1)
+    assert set(picture.table["measure"]) == {"accuracy"}
 
 
 def test_the_study():

@@ -131,6 +131,7 @@ def test_accuracy_against_combinations():
         pictures = list(study.figure(f"{name}_accuracy_vs_combinations"))
         assert [p.name for p in pictures] == [f"{name}_accuracy_vs_combinations_{part}" for part in SETS]
         assert set(pictures[0].table["variant"]) == set(MAIN)
+        assert set(pictures[0].table["measure"]) == {"accuracy"}
     assert len(list(study.figure("libraries_bars"))) == 2
     with pytest.raises(NothingToDraw, match="no two libraries of main, encoder"):
         list(study_of(results(novel={"routed": 20})).figure("iid_accuracy_vs_combinations"))
