@@ -79,7 +79,7 @@ def average(
         rows: the rows to average.
         by: columns, "variant" among them. If the variants of a point were run with different sizes, keep the
             sizes that all variants have. If there are none, keep the variants that have all sizes.
-        said: more parts of the note.
+        notes: more parts of the note.
 
     Returns:
         The table of `summarise`, and a note: number of models, intervals, checkpoint, missing cells.
@@ -90,8 +90,8 @@ def average(
     point = [name for name in by if name != "variant"]
     over = [name for name in OVER if name not in by]
     size = [name for name in over if name != "protocol"]  # tuned variants differ in their protocol
-    numbers = rows.groupby(size, observed=True).ngroup() if size else 0
-    sized = rows.assign(_size=numbers).reset_index(drop=True)
+    sized = rows.reset_index(drop=True)
+    sized["_size"] = sized.groupby(size, observed=True).ngroup() if size else 0
     run = sized[~_is_random(sized)]
     whole = _number(run, [*point, "_size"], "variant") == _number(run, point, "variant")
     has_whole = whole.groupby([run[name] for name in point], observed=True).transform("any")
@@ -110,8 +110,8 @@ def average(
     missing += ["variants have different tasks or seeds"] if _have_other_members(kept, point, size) else []
     missing += _weights(kept, by, has_random=len(models) < len(summary))
     missing += [f"left out, because they were not run with all sizes: {left}"] if left else []
-    words = [counts(study, models), *sizes(kept, point), *notes]
-    words += [] if "step" in by else [f"checkpoint {study.checkpoint}"]
+    checkpoint = [] if "step" in by else [f"checkpoint {study.checkpoint}"]
+    words = [counts(study, models), *sizes(kept, point), *notes, *checkpoint]
     return summary, note(words, missing)
 
 
@@ -165,7 +165,7 @@ def means(
     """Return a picture of averages: `average`, then `panels`.
 
     Args:
-        study, rows, said: as in `average`; rows have the columns `measure` and `kind`.
+        study, rows, notes: as in `average`; rows have the columns `measure` and `kind`.
         mark: `lines`, `curves` or `bars`, or another `mark(axes, part, looks, x)`.
         x: column on the horizontal axis; None for a mark that takes none.
     """

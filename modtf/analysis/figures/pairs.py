@@ -1,6 +1,6 @@
 """Paired comparisons on the same task and seed: with the next less informed variant, or with a baseline."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
 from modtf.analysis.figures.registry import register_figure
 from modtf.analysis.labels import with_kinds
-from modtf.analysis.pairs import NO_CONDITION, SCORED, against, compare_pairs, next_informed
+from modtf.analysis.pairs import NO_CONDITION, SCORED, against, compare_pairs, match_members, next_informed
 from modtf.analysis.ratios import as_ratio
 from modtf.analysis.rows import IN
 from modtf.analysis.trained import TrainedModels
@@ -44,11 +44,18 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     table = with_kinds(table).assign(pair=table["first"] + " against " + table["second"])
     table["variant"] = pd.Categorical(table["first"], rows["variant"].cat.categories)  # sets the look
     absent = [f"no {' against '.join(p)}" for p in next_informed(rows) if p[0] not in set(table["first"])]
-    words = [SAID, counts(study, table, "pair"), *sizes(rows, SCORED), f"checkpoint {study.checkpoint}"]
+    averaged = sizes(_matched(rows, next_informed(rows)), [*SCORED, "pair"])
+    words = [SAID, counts(study, table, "pair"), *averaged, f"checkpoint {study.checkpoint}"]
     limit = min(1.05, 1.1 * table[ADVANTAGE].abs().max().max() + 0.01)
     size = (2.4, 0.45 + 0.26 * table["num_rules"].nunique())
     named = ("paired_comparisons", "Paired comparisons: the first over the second", note(words, absent))
     yield panels(partial(_by_rules, limit=limit), table, *named, "kind", "pair", size)
+
+
+def _matched(rows: pd.DataFrame, pairs: Iterable[tuple[str, str]]) -> pd.DataFrame:
+    """Return the models of every pair that share task and seed, as `match_members` does."""
+    parts = [match_members(rows, *pair).assign(pair=" against ".join(pair)) for pair in pairs]
+    return with_kinds(pd.concat(parts))
 
 
 def _ratio(share: float) -> str:
@@ -79,9 +86,11 @@ def against_modular(study: TrainedModels, choice: Choice) -> Pictures:
             "--seeds"
         )
     table["score"] = [_score(row) for row in table.itertuples()]
+    others = [(name, baseline) for name in study.variants if name != baseline]
+    matched = _matched(study.performance, others)
     for kind, part in table.groupby("kind", observed=True):
-        rows = study.performance[study.performance["kind"] == kind]
-        words = [AGAINST.format(baseline), counts(study, part, "pair"), *sizes(rows, ["kind", "num_rules"])]
+        averaged = sizes(matched[matched["kind"] == kind], ["kind", "num_rules", "distribution", "pair"])
+        words = [AGAINST.format(baseline), counts(study, part, "pair"), *averaged]
         scored = part[part["distribution"].astype(str) != NO_CONDITION]
         missing = lacking(scored, ["num_rules", "score"])
         text = note([*words, f"checkpoint {study.checkpoint}"], missing)

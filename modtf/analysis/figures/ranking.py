@@ -1,8 +1,9 @@
 """The ranking figure: the shares of the votes, overall and by task type."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -70,11 +71,18 @@ def shares(study: TrainedModels) -> tuple[pd.DataFrame, str]:
             "only one task was run, and one vote is not a ranking; run more tasks, such as --tasks=5"
         )
     table["variant"] = pd.Categorical(table["variant"], rows["variant"].cat.categories)
-    voting = rows[rows["variant"].isin(everyone)]
+    voting = pd.concat([_voting(rows, candidates) for candidates in fields.values()])
     models = len(voting[["folder", "data_seed", "seed"]].drop_duplicates())
     words = ["every task of every cell gives one vote to its best variant, by the mean over seeds"]
-    words += [f"ties are shared; n: votes; {models} models", *sizes(rows, [*UNIT, "kind"])]
+    words += [f"ties are shared; n: votes; {models} models", *sizes(voting, [*UNIT, "kind"])]
     return table, note([*words, f"checkpoint {study.checkpoint}"], lacking)
+
+
+def _voting(rows: pd.DataFrame, candidates: Sequence[str]) -> pd.DataFrame:
+    """Return the rows behind the votes: of tasks and seeds that have a value of every candidate."""
+    rows = rows[rows["variant"].isin(candidates) & np.isfinite(rows["value"])]
+    found = rows.groupby([*UNIT, "seed"], observed=True)["variant"].transform("nunique")
+    return rows[found == len(candidates)]
 
 
 def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:

@@ -176,6 +176,16 @@ def test_a_mean_over_sizes_of_different_tasks_says_what_it_weighs(undrawn):
             assert words not in picture.note  # no point of a line mixes R
 
 
+def test_notes_on_pairs_and_votes_are_about_the_models_in_them(undrawn):
+    """Width 64 was run with `modular` alone, which has nothing to be compared with."""
+    sizes = {"rules": [4], "data_seeds": [0, 1], "checkpoints": ["tail"]}
+    frames = [results_of(**sizes), results_of(**sizes, widths=[64], variants=["modular"])]
+    study = Study(pd.concat(frames))
+    for name in ("paired_comparisons", "against_modular"):
+        assert "; width 32; " in study.figure(name)[0].note
+    assert "; 16 models; " in study.figure("ranking")[0].note  # four variants, two tasks x two seeds
+
+
 def test_a_note_names_what_is_mixed_in_a_mean_and_not_what_stands_alone():
     rows = [("left", "a", 16), ("left", "b", 16), ("right", "c", 32)]
     kept = pd.DataFrame(rows, columns=["panel", "kind", "width"]).assign(num_rules=8)
