@@ -133,7 +133,7 @@ def summarise(
         NaN for one data seed, which says nothing about other tasks.
 
     Raises:
-        ValueError: if a column is unknown or not numeric, or if a row would average over different settings,
+        ValueError: if a column is unknown, not numeric or, in `by`, lacks values; or if a row would average over different settings,
             widths, conditions, protocols or similar columns that `over` does not name.
 
     Example:
@@ -149,6 +149,11 @@ def summarise(
         raise ValueError(f"The table has no column {unknown[0]!r}; it has {', '.join(map(str, frame))}.")
     if value in by:
         raise ValueError(f"by holds {value!r}, the column to average. Leave it out of by.")
+    for name in (name for name in by if frame[name].isna().any()):
+        raise ValueError(
+            f"{name!r} in by has no value in {frame[name].isna().sum():,} of {len(frame):,} rows; expected a "
+            "value in every row. Fill it in, or leave these rows out."
+        )
     if not pd.api.types.is_any_real_numeric_dtype(frame[value]):
         raise ValueError(f"The column {value!r} holds no numbers; expected a column of numbers to average.")
     try:
