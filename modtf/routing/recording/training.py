@@ -95,7 +95,7 @@ class TrainingRecorder:
             for place, (run, title) in enumerate(
                 zip(sums.counts, layer_names(self.layers, sums.counts), strict=True)
             ):
-                values = {**_load(sums.counts[run], sizes[place]), **sums.information(place)}
+                values = {**_load(sums.counts[run], sizes[place]), **sums.information(run)}
                 if (name, *run) in saturation:
                     values["saturation"] = saturation[name, *run]
                 record |= {f"routing/{measure}/{title}": value for measure, value in values.items()}
@@ -129,30 +129,31 @@ class _Sums:
     def __init__(self, name: str):
         self.rows = Rows(name)
         self.counts: dict[tuple[int, int], NDArray[np.int64]] = {}  # run of a layer -> choices of each expert
-        self.labelled: ActivationAccumulator | None = None
-        self._measured: list[Any] | None = None
+        self.labelled: dict[tuple[int, int], ActivationAccumulator] = {}  # layers may differ in E and k
 
     def add(self, layers: Any, stream: Stream, note: Note) -> None:
         keep, values = self.rows.add(stream, note)
         chosen = as_arrays(layers, stream.runs, keep.ravel())
-        for run, (experts, _) in chosen.items():
+        has_labels = "labels" in values and len(values["labels"]) > 0
+        for run, (experts, weights) in chosen.items():
             size = int(layers[run[0]].num_experts or experts.max(initial=0) + 1)
             counts = np.bincount(experts[experts >= 0], minlength=size)
             self.counts[run] = self.counts.get(run, 0) + counts
-        if "labels" in values and len(values["labels"]):
-            self.labelled = self.labelled or ActivationAccumulator()
-            stacked = [np.stack(both) for both in zip(*chosen.values(), strict=True)]
-            size = int(layers[next(iter(chosen))[0]].num_experts or 0)
-            self.labelled.update(Experts(stacked[0], size, stacked[1]), values["labels"], values["documents"])
+            if has_labels:
+                sums = self.labelled.setdefault(run, ActivationAccumulator())
+                sums.update(Experts(experts, size, weights), values["labels"], values["documents"])
 
-    def information(self, place: int) -> dict[str, float]:
-        """Return the adjusted mutual information of a layer's experts and labels; {} without labels."""
-        if self.labelled is None:
+    def information(self, run: tuple[int, int]) -> dict[str, float]:
+        """Return the adjusted mutual information of a layer's experts and labels.
+
+        {} without labels, with only one label, and if all tokens have the same experts.
+        """
+        sums = self.labelled.get(run)
+        if sums is None or sums.watches[0].alike:
             return {}
-        self._measured = self._measured or self.labelled.result(permutations=PERMUTATIONS)
-        # a layer in which all tokens have the same row is not measured
-        found = next((one for one in self._measured if one.layer == place), None)
-        return {} if found is None else {ADJUSTED: found.hard.values[ADJUSTED].value}
+        (layer,) = sums.result(permutations=PERMUTATIONS)
+        values = layer.hard.values
+        return {ADJUSTED: values[ADJUSTED].value} if ADJUSTED in values else {}
 
     def anew(self) -> "_Sums":
         sums = _Sums("")

@@ -119,3 +119,54 @@ def test_a_layer_whose_tokens_have_one_row_does_not_shift_the_others():
     name = "routing/adjusted_mutual_information/{}"
     assert record[name.format("other")] == pytest.approx(1.0)
     assert name.format("one") not in record
+
+
+class Fixed(torch.nn.Module):
+    """A router that sends token t to the experts t // 2, t // 2 + 1, ..., modulo E."""
+
+    def __init__(self, num_experts, top_k):
+        super().__init__()
+        self.num_experts, self.top_k = num_experts, top_k
+
+    def forward(self, input_ids):
+        chosen = (input_ids.reshape(-1, 1) // 2 + torch.arange(self.top_k)) % self.num_experts
+        return chosen, torch.ones(chosen.shape) / self.top_k, torch.zeros(len(chosen), self.num_experts)
+
+
+class Layers(torch.nn.Module):
+    """A model whose layers have routers of the given numbers of experts and choices."""
+
+    def __init__(self, *sizes):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(torch.nn.ModuleDict({"gate": Fixed(*size)}) for size in sizes)
+
+    def forward(self, input_ids):
+        return [block["gate"](input_ids) for block in self.blocks]
+
+
+def information(record):
+    return [value for name, value in record.items() if "adjusted_mutual_information" in name]
+
+
+@pytest.mark.parametrize("others", [[], [(16, 1)], [(4, 2)]])
+def test_each_layer_is_measured_by_its_own_number_of_experts_and_choices(others):
+    """The four experts of the first layer follow the labels exactly, whatever the others have."""
+    tokens = torch.arange(64)[:, None].expand(64, 2) % 8
+    found = []
+    for sizes in ([(4, 1), *others], [*others, (4, 1)]):
+        model = Layers(*sizes).train()
+        with modtf.record(model, every=1) as recorder:
+            recorder.next(labels=tokens // 2)
+            model(tokens)
+        found.append(information(recorder.history[0]))
+        assert len(found[-1]) == len(sizes)
+    assert found[0][0] == found[1][-1] == pytest.approx(1.0)
+
+
+def test_a_record_with_one_label_has_no_information_about_labels():
+    model = Layers((4, 1)).train()
+    with modtf.record(model, every=1) as recorder:
+        for labels in ("ab", "aa", "ab"):
+            recorder.next(labels=list(labels))
+            model(torch.arange(16).reshape(2, 8))
+    assert [len(information(record)) for record in recorder.history] == [1, 0, 1]
