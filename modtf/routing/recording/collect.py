@@ -39,11 +39,12 @@ def collect(
         model: a `torch.nn.Module`; see `modtf.record`.
         batches: tensors `input_ids` `[B, N]`, or mappings with `input_ids` and other arguments of the model.
             Tokens whose `attention_mask` is 0 are left out. By default each row is a document; if a row holds
-            several, `documents` `[B, N]` says which tokens belong together.
+            several, `documents` `[B, N]` says which tokens belong together: names, or numbers that are unique
+            over all batches.
         out: a folder to be made.
         labels: the labels of tokens, for `modtf measure`: the key of a batch's entry such as "domain", `[B]`
             or `[B, N]`, integers or names; or a function from a batch to these. Tokens and positions are
-            always written: `--labels=tokens`, `--labels=positions` (0, 1, 2 to 3, 4 to 7, ...).
+            always written: `--labels=tokens`, `--labels=positions` (0, 1 to 2, 3 to 6, 7 to 14, ...).
         routers: patterns of the names of modules that return logits, or experts and weights.
         top_k: the number of experts per token, if routers return logits; by default the model's own.
         tokenizer: if given, the texts of the tokens are written too, and the report shows them.

@@ -45,8 +45,9 @@ def record(
         every: in training, log a record every this many forward passes in training mode. Only sums are kept,
             from about ten passes per record. Each layer has `max_violation`, `dead_experts` and `entropy` of
             the load; `adjusted_mutual_information` of experts and labels, if `next(labels=...)` was called
-            before each pass and the record has several labels; and `saturation`, the share of the first sampled batch's experts that did not
-            change since the record before. For it, that batch runs once more without gradients.
+            before each pass and the record has several labels; and `saturation`, the share of the first
+            sampled batch's experts that did not change since the record before. For it, that batch runs once
+            more without gradients.
         log: the destination of records, with `every`: a folder for TensorBoard, a SummaryWriter, or a
             function that takes a dict, such as `wandb.log`. `TrainingRecorder.history` holds them, too.
         routers: patterns of the names of modules that return logits, or experts and weights: "*.gate".

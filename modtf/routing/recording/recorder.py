@@ -55,7 +55,8 @@ class Recorder:
         Args:
             labels: `[B]` or `[B, N]`, integers or names; for an encoder-decoder model `[B]`, or a mapping
                 from "encoder" and "decoder" to `[B]` or `[B, N]`.
-            documents: `[B]` or `[B, N]`; by default each row is a document.
+            documents: `[B]` or `[B, N]`, integers from 0 or names; by default each row is a document. Tokens
+                of one number or name are one document, so numbers are unique over all passes.
         """
         self._note = Note(labels, documents)
 
@@ -128,8 +129,9 @@ class Recorder:
         """Measure the recorded routing.
 
         Args:
-            labels: one per token, or one per document, integers or names, in the order of `documents`;
-                "tokens" or "positions"; by default the labels passed to `next`.
+            labels: one per token or one per document, integers or names; "tokens" or "positions"; by default
+                the labels passed to `next`. Documents are in the order of their numbers, or if they have
+                names, in the order in which these first occur.
             stream: "encoder" or "decoder", if the model has both.
             options: as for `modtf.measure_activations`.
 

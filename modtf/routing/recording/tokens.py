@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing.measuring.checks import Numbers
+from modtf.routing.recording.documents import DocumentNumbers
 from modtf.routing.recording.watch import Stream
 
 Ints = NDArray[np.int64]
@@ -38,8 +39,7 @@ class Rows:
     def __init__(self, name: str, ends: Sequence[int] = ()):
         self.name, self.what = name, f" of the {name}" if name else ""
         self.ends = ends
-        self.labels, self.documents = Numbers("labels"), Numbers("documents")
-        self.num_documents = 0
+        self.labels, self.documents = Numbers("labels"), DocumentNumbers()
         self._labelled: bool | None = None
         self._row: dict[str, NDArray[Any]] = {}  # last pass: document, label, tokens, whether each row ended
         self._note: Note | None = None
@@ -61,29 +61,44 @@ class Rows:
             keep = keep & ~self._row["ended"][:, np.newaxis]
             if ids.shape[1] == 1:
                 self._row["ended"] = self._row["ended"] | np.isin(ids, self.ends).any(axis=1)
-        counted = keep.cumsum(axis=1) + self._row["tokens"][:, np.newaxis]
-        self._row["tokens"] = counted[:, -1] if counted.shape[1] else self._row["tokens"]
+        before = self._row.get("document")
+        numbers = self._documents(documents, keep, goes_on)
+        counted = self._counted(numbers, before, keep)
         values = {
             "tokens": ids[keep].astype(np.int64),
             "positions": np.log2(np.maximum(counted, 1))[keep].astype(np.int64),
-            "documents": self._documents(documents, keep, goes_on),
+            "documents": numbers[keep],
         }
-        numbers = self._labels(labels, keep, goes_on)
-        return keep, values if numbers is None else {**values, "labels": numbers}
+        classes = self._labels(labels, keep, goes_on)
+        return keep, values if classes is None else {**values, "labels": classes}
 
     def _documents(self, values: Any, keep: NDArray[np.bool_], goes_on: bool) -> Ints:
+        """Return the document of each token, `[B, N]`."""
         if values is not None:
-            spread = per_token(values, keep, f"documents{self.what}")
-            numbers = self.documents.of(spread.ravel(), spread.size).reshape(keep.shape)
-            self.num_documents = max(self.num_documents, int(numbers.max(initial=-1)) + 1)
+            numbers = self.documents.of(per_token(values, keep, f"documents{self.what}"))
+            self.documents.watch(numbers[keep], goes_on)
             self._row["document"] = numbers[:, -1]
-        elif goes_on and "document" in self._row:
-            numbers = np.broadcast_to(self._row["document"][:, np.newaxis], keep.shape)
-        else:
-            self._row["document"] = self.num_documents + np.arange(len(keep))
-            self.num_documents += len(keep)
-            numbers = np.broadcast_to(self._row["document"][:, np.newaxis], keep.shape)
-        return numbers[keep].astype(np.int64)
+            return numbers
+        if not goes_on or "document" not in self._row:
+            self._row["document"] = self.documents.next(len(keep))
+        return np.broadcast_to(self._row["document"][:, np.newaxis], keep.shape).astype(np.int64)
+
+    def _counted(self, documents: Ints, before: Ints | None, keep: NDArray[np.bool_]) -> Ints:
+        """Return how many tokens of its document each row has up to each token, `[B, N]`.
+
+        Args:
+            documents: `[B, N]`.
+            before: the document of the row's token before the first, if the pass goes on.
+            keep: `[B, N]`.
+        """
+        if not documents.size:
+            return documents
+        first = documents[:, 0] if before is None else before
+        starts = documents != np.column_stack([first, documents[:, :-1]])
+        counted = keep.cumsum(axis=1) + self._row["tokens"][:, np.newaxis]
+        counted -= np.maximum.accumulate(np.where(starts, counted - keep, 0), axis=1)
+        self._row["tokens"] = counted[:, -1]
+        return counted
 
     def _labels(self, values: Any, keep: NDArray[np.bool_], goes_on: bool) -> Ints | None:
         if values is None and goes_on and "label" in self._row:

@@ -158,6 +158,7 @@ class _Sums:
     def anew(self) -> "_Sums":
         sums = _Sums("")
         sums.rows = self.rows
+        sums.rows.documents.forget()
         return sums
 
 

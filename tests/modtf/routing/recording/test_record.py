@@ -160,3 +160,63 @@ def test_each_generation_has_documents_of_its_own(options, tmp_path):
 def test_what_is_no_model_is_named():
     with pytest.raises(ValueError, match=r"model is a str; expected a torch.nn.Module"):
         modtf.record("allenai/OLMoE")
+
+
+def test_labels_of_named_documents_are_in_the_order_of_the_names(tmp_path):
+    """The labels of a saved folder agree, which has the documents as numbers."""
+    names, labels = ["d", "c", "b", "a", "doc10", "doc9"], np.array([0, 1, 1, 0, 1, 1])
+    with modtf.record(Positional(), routers="router", top_k=1) as recorder, torch.inference_mode():
+        for start in range(0, 6, 2):
+            recorder.next(documents=names[start : start + 2])
+            recorder.watcher.modules[""](torch.tensor([[3, 3, 3], [4, 4, 4]]))
+    (layer,) = recorder.measure(labels=labels, permutations=0)
+    np.testing.assert_array_equal(layer.label_counts, [6, 12])
+    folder = recorder.save(tmp_path / "x")
+    np.testing.assert_array_equal(read(folder)["documents"], np.repeat(np.arange(6), 3))
+    np.save(tmp_path / "labels.npy", labels)
+    routing = modtf.read_routing(folder, labels=str(tmp_path / "labels.npy"))
+    np.testing.assert_array_equal(routing.labels, np.repeat(labels, 3))
+
+
+PACKED = np.array([[0, 0, 1], [1, 1, 2]])
+
+
+def recorded(*passes, model=None):
+    """Record passes of 2 x 3 tokens with these documents."""
+    with modtf.record(model or Positional(), routers="router", top_k=1) as recorder, torch.inference_mode():
+        for documents in passes:
+            recorder.next(documents=documents)
+            recorder.watcher.modules[""](TOKENS[:2, :3])
+    return recorder
+
+
+@pytest.mark.parametrize("passes", [[PACKED, PACKED], [[[0, 0, 1], [0, 0, 1]]], [[0, 1], [0, 1], [0, 1]]])
+def test_documents_that_begin_at_0_again_are_reported_once(passes):
+    with pytest.warns(UserWarning, match="Document 0 comes back after other documents") as notes:
+        recorded(*passes)
+    assert len(notes) == 1
+
+
+def test_documents_may_go_on_in_the_next_row_or_pass(tmp_path):
+    recorder = recorded(PACKED, PACKED + 2, [4, 5], None)
+    documents = read(recorder.save(tmp_path / "x"))["documents"]
+    assert documents.tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, *np.repeat(range(5, 8), 3)]
+    recorded(list("ab"), list("ab"))  # names are meant
+
+
+def test_automatic_documents_are_not_given_ones(tmp_path):
+    documents = read(recorded(None, ["b", "a"], None).save(tmp_path / "x"))["documents"]
+    assert documents.tolist() == np.repeat(range(6), 3).tolist()
+    with pytest.raises(ValueError, match="documents hold 0, but a row without documents has this number"):
+        recorded(None, [0, 1])
+
+
+def test_positions_restart_at_each_document(tmp_path):
+    """The classes are 0, 1 to 2, 3 to 6, 7 to 14."""
+    model = Positional()
+    with modtf.record(model, routers="router", top_k=1) as recorder, torch.inference_mode():
+        recorder.next(documents=[[0] * 9 + [1] * 4, [2] * 13])
+        model(torch.ones(2, 13, dtype=torch.long))
+    found = read(recorder.save(tmp_path / "x"))["positions"]
+    classes = [0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3]
+    assert found.tolist() == [*classes[:9], *classes[:4], *classes]
