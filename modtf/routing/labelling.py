@@ -15,7 +15,7 @@ from modtf.routing.reading import Counted, Sent
 TOKEN = "tokens"
 PREDICTED = "predicted_tokens"
 FREQUENT = 999  # each of this many most frequent tokens gets its own label
-FACTORS = (("token", TOKEN), ("position", "positions"), ("label", "labels"))
+POSITIONS = "positions"
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,18 @@ class Classes:
 def documents_of(
     arrays: Arrays, name: str | None, activations: NDArray[Any] | Sent | Counted
 ) -> Classes | None:
-    """Return the document of every token, or None if the file has no documents or no tokens."""
-    if isinstance(activations, Counted):
-        return None
+    """Return the document of every token, or None if the file has no documents.
+
+    Raise `ValueError` for documents of counts, of which each row is a document.
+    """
     num_tokens = activations.shape[1]
+    if isinstance(activations, Counted):
+        if name is not None or "documents" in arrays:
+            raise ValueError(
+                f"{arrays.source} holds counts [documents, layers, experts], each row of which is a "
+                "document, so documents do not apply. Leave them out, and add up rows of one document."
+            )
+        return None
     values = arrays.optional("documents", name)
     return None if values is None else _checked(numbered(values, num_tokens, "documents", None), "documents")
 
@@ -40,15 +48,26 @@ def documents_of(
 def labels_and_factors(
     arrays: Arrays, name: str, names: str | None, num_tokens: int, documents: Classes | None
 ) -> tuple[Classes | None, dict[str, Ints]]:
-    """Return the labels of tokens, or None, and the known factors: "token", "position" and "label"."""
-    factors = factors_of(arrays, num_tokens, documents)
-    if name == "labels" and name not in arrays:
+    """Return the labels of tokens, or None, and the known factors: "token", "position" and "label".
+
+    The factor "label" is the chosen labels. If these are the tokens or positions, it is the array "labels".
+    """
+    factors = factors_of(arrays, num_tokens)
+    has_labels = name != TOKEN and (name != "labels" or name in arrays)
+    if names is not None and not has_labels:
+        raise ValueError(
+            f"label_names={names!r} names labels, but {arrays.source} is measured by its tokens or without "
+            "labels. Give labels, or leave out label_names. The texts of tokens are token_names."
+        )
+    if name == "labels" and not has_labels:
         if TOKEN not in arrays:
             return None, factors
         name = TOKEN
     classes = _checked(numbered(arrays.named(name), num_tokens, "labels", documents), "labels")
-    if name not in arrays:  # the labels come from a separate file
+    if name not in (TOKEN, POSITIONS):
         factors["label"] = classes.numbers
+    elif "labels" in arrays:
+        factors["label"] = numbered(arrays["labels"], num_tokens, "labels", documents).numbers
     if name == TOKEN:
         return frequent_tokens(classes, as_names(arrays.get("token_names"))), factors
     is_usual = name == "labels" or "labels" not in arrays
@@ -94,20 +113,49 @@ def _spread(values: NDArray[Any], num_tokens: int, what: str, documents: Classes
     )
 
 
-def factors_of(arrays: Arrays, num_tokens: int, documents: Classes | None) -> dict[str, Ints]:
-    """Return the arrays of the file for the factors "token", "position" and "label"."""
-    return {
-        factor: numbered(arrays[name], num_tokens, name, documents if name == "labels" else None).numbers
-        for factor, name in FACTORS
-        if name in arrays
-    }
+def factors_of(arrays: Arrays, num_tokens: int) -> dict[str, Ints]:
+    """Return the arrays of the file for the factors "token" and "position"."""
+    tokens = token_ids(arrays, TOKEN, num_tokens)
+    factors = {} if tokens is None else {"token": tokens.numbers}
+    if POSITIONS in arrays:
+        factors["position"] = numbered(arrays[POSITIONS], num_tokens, POSITIONS, None).numbers
+    return factors
+
+
+def token_ids(arrays: Arrays, name: str, num_tokens: int) -> Classes | None:
+    """Return the ids of tokens or of predicted tokens, or None if the file has none.
+
+    Texts in place of ids are numbered, with one numbering for tokens and predicted tokens.
+    """
+    if name not in arrays:
+        return None
+    texts = [arrays[one].ravel() for one in (TOKEN, PREDICTED) if one in arrays]
+    if len({one.dtype.kind in "US" for one in texts}) > 1:
+        raise ValueError(
+            f"{arrays.source} has texts and ids as {TOKEN} and {PREDICTED}; expected the same form of both."
+        )
+    classes = numbered(arrays[name], num_tokens, name, None)
+    if classes.names is None or len(texts) == 1:
+        return classes
+    words = np.unique(np.concatenate(texts))
+    return Classes(np.searchsorted(words, arrays[name]), as_names(words))
+
+
+def words_of(arrays: Arrays, num_tokens: int) -> tuple[str, ...] | None:
+    """Return the texts of tokens, indexed by id, or None if the file has none."""
+    tokens = token_ids(arrays, TOKEN, num_tokens)
+    return as_names(arrays.get("token_names")) if tokens is None or tokens.names is None else tokens.names
 
 
 def predicted_of(arrays: Arrays, num_tokens: int) -> Ints | None:
     """Return the ids of predicted tokens `[tokens]`, or None if the file has none."""
-    if PREDICTED not in arrays:
-        return None
-    return numbered(arrays[PREDICTED], num_tokens, PREDICTED, None).numbers
+    predicted = token_ids(arrays, PREDICTED, num_tokens)
+    return None if predicted is None else predicted.numbers
+
+
+def text_of(token: int, words: Sequence[str] | None) -> str:
+    """Return the text of a token, or its id if the text is not known."""
+    return str(token) if words is None or token >= len(words) else words[token]
 
 
 def spans_of(arrays: Arrays, name: str | None, num_tokens: int, are_of_use: bool) -> Ints | None:
@@ -128,7 +176,7 @@ def frequent_tokens(tokens: Classes, words: Sequence[str] | None) -> Classes:
     order = np.argsort(-counts, kind="stable")[:FREQUENT]
     number = np.full(len(ids), len(order))
     number[order] = np.arange(len(order))
-    names = [str(one) if words is None else words[one] for one in ids[order].tolist()]
+    names = [text_of(one, words) for one in ids[order].tolist()]
     return Classes(number[place], (*names, *["other tokens"] * (len(ids) > len(order))))
 
 

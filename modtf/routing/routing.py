@@ -29,7 +29,7 @@ class Routing:
             the file has neither labels nor tokens.
         documents: the document of every token `[tokens]`, or None.
         names: the names of labels and layers.
-        factors: the arrays `[tokens]` that the file has for "token", "position" and "label".
+        factors: the arrays `[tokens]` that the file has for "token" and "position", and the chosen "label".
         words: the texts of tokens, indexed by token id, or None.
         predicted: the id of the token that the model predicted at every token `[tokens]`, or None.
         spans: the span of every token `[tokens]`, such as a chat turn, which keeps one label, or None.
@@ -122,7 +122,7 @@ class Routing:
                 labelling.layer_names(arrays, layer_names, num_layers),
             ),
             factors,
-            labelling.as_names(arrays.get("token_names")),
+            labelling.words_of(arrays, num_tokens),
             labelling.predicted_of(arrays, num_tokens),
             labelling.spans_of(arrays, spans, num_tokens, classes is not None and of_tokens is not None),
         )

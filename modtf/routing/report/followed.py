@@ -11,6 +11,7 @@ from modtf.analysis.report import page
 from modtf.files import write_table
 from modtf.metrics.distributions import Array
 from modtf.routing.drawing import GREY, over_layers
+from modtf.routing.labelling import text_of
 from modtf.routing.measuring import Factor, measure_factors
 from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.choices import Layer, choices_of, dealt, layers_of, whole_documents
@@ -85,7 +86,7 @@ def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataF
     tokens = routing.factors["token"]
     some, documents = whole_documents(routing.documents, len(tokens), seed)
     ids, cell = np.unique(tokens[some], return_inverse=True)
-    words = [str(one) if routing.words is None else routing.words[one] for one in ids.tolist()]
+    words = [text_of(one, routing.words) for one in ids.tolist()]
     rows = []
     generator = np.random.default_rng(seed)
     for place in measured_layers(layers, some):

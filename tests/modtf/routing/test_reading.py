@@ -216,3 +216,45 @@ def test_masked_arrays_are_refused():
     masked = np.ma.masked_array(CHOSEN, CHOSEN == 3)
     with pytest.raises(ValueError, match=r"an array is masked\. Replace masked experts by experts\.filled"):
         modtf.read_routing(LIST | {"experts": masked})
+
+
+DOCUMENTS = np.arange(TOKENS) // 6
+WORDS = np.array(["the", "of", "and", "cat"])[np.arange(TOKENS) % 4]
+
+
+@pytest.mark.parametrize("has_usual", [True, False])
+def test_the_factor_label_is_the_chosen_labels(has_usual):
+    """Unless these are tokens or positions, which are factors already."""
+    domains, usual = np.arange(TOKENS) % 3, {"labels": HALF} if has_usual else {}
+    arrays = LIST | {"domain": domains, "tokens": DOCUMENTS, "positions": HALF} | usual
+    factors = modtf.read_routing(arrays, labels="domain").factors
+    np.testing.assert_array_equal(factors["label"], domains)
+    for name in ("tokens", "positions"):
+        factors = modtf.read_routing(arrays, labels=name).factors
+        assert ("label" in factors) == has_usual
+        assert not has_usual or (factors["label"] == HALF).all()
+
+
+def test_text_tokens_are_words():
+    """The texts of predicted tokens have the same numbers."""
+    after = np.roll(np.where(WORDS == "cat", "zoo", WORDS), -1)
+    routing = modtf.read_routing(LIST | {"tokens": WORDS, "predicted_tokens": after})
+    assert routing.words is not None
+    assert routing.predicted is not None
+    assert [routing.words[one] for one in routing.factors["token"]] == WORDS.tolist()
+    assert [routing.words[one] for one in routing.predicted] == after.tolist()
+    with pytest.raises(ValueError, match="has texts and ids as tokens and predicted_tokens; expected the sa"):
+        modtf.read_routing(LIST | {"tokens": WORDS, "predicted_tokens": HALF})
+
+
+@pytest.mark.parametrize(
+    ("arrays", "names", "message"),
+    [
+        ({}, {"documents": "nonsense"}, r"each row of which is a document, so documents do not apply"),
+        ({"documents": [0, 0, 1]}, {}, r"so documents do not apply\. Leave them out, and add up rows"),
+        ({}, {"label_names": "nothing"}, r"label_names='nothing' names labels, but .* without labels\."),
+    ],
+)
+def test_what_does_not_apply_to_counts_is_refused(arrays, names, message):
+    with pytest.raises(ValueError, match=message):
+        modtf.read_routing({"counts": np.array([[[1, 2]], [[3, 1]], [[4, 5]]])} | arrays, **names)

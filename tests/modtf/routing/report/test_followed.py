@@ -12,7 +12,7 @@ from modtf.routing.measuring import ActivationAccumulator, Factor
 from modtf.routing.measuring.choices import layers_of
 from modtf.routing.measuring.compare import Run, compare_runs
 from modtf.routing.report.compared import draw_comparison
-from modtf.routing.report.followed import draw_factors
+from modtf.routing.report.followed import draw_factors, top_tokens
 
 TOKENS = 4000
 
@@ -65,6 +65,17 @@ def test_factors_side_by_side_and_top_tokens(arrays, tmp_path):
     assert tokens[tokens["layer"] == 1]["bits"].abs().max() < 0.05
     assert "What routing follows" in text
     assert "&lt;word 3&gt;" in text
+
+
+def test_tokens_beyond_the_names_are_shown_as_ids(arrays):
+    """A model's vocabulary may have more ids than the tokenizer has texts."""
+    short = {**arrays, "token_names": arrays["token_names"][:39]}
+    routing = Routing.read(short)
+    table = top_tokens(routing, layers_of(routing.whole(), False, None), 0)
+    shown = " ".join(table["top_tokens"])
+    assert "'<word 38>'" in shown
+    assert "'39'" in shown
+    assert "39" in (Routing.read(short, labels="tokens").names.labels or ())
 
 
 def test_topics_of_documents_are_no_words_of_experts(tmp_path):
