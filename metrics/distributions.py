@@ -64,7 +64,14 @@ def as_numbers(values: ArrayLike, name: str) -> Array:
 
 
 def real(values: ArrayLike) -> NDArray[Any]:
-    """Return the values as an array. Raise `TypeError` for types that NumPy would convert silently."""
+    """Return the values as an array. Raise `TypeError` for types that NumPy would convert silently.
+
+    Tensors of PyTorch may require gradients, be on any device, and have any precision.
+    """
+    if hasattr(values, "detach"):
+        tensor: Any = values.detach().cpu()
+        is_half = tensor.is_floating_point() and tensor.element_size() < 4  # NumPy has no bfloat16
+        values = (tensor.float() if is_half else tensor).numpy()
     array = np.asarray(values)
     kind = array.dtype.kind
     if kind == "O" and any(isinstance(value, str | bytes) for value in array.flat):

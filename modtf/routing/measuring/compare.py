@@ -11,7 +11,7 @@ from modtf.metrics.distributions import Array
 from modtf.metrics.measure import GROUPS
 from modtf.metrics.registry import MEASURES
 from modtf.routing.measuring.accumulator import ActivationAccumulator
-from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.checks import Ints, spread_labels
 from modtf.routing.measuring.choices import (
     Layer,
     check_compared,
@@ -117,9 +117,11 @@ def compare_activations(
     made = []
     for name, activations in runs.items():
         sums = ActivationAccumulator(from_logits=from_logits, top_k=top_k)
-        sums.update(activations, labels, documents)
+        routed = layers_of(activations, from_logits, top_k)
+        of_tokens = spread_labels(labels, documents, len(routed[0])) if documents is not None else labels
+        sums.update(activations, of_tokens, documents)
         measured = sums.result(permutations=permutations, confidence=confidence, seed=seed)
-        made.append(Run(name, sums, measured, layers_of(activations, from_logits, top_k)))
+        made.append(Run(name, sums, measured, routed))
     return list(compare_runs(made, documents, None, confidence, seed, progress))
 
 

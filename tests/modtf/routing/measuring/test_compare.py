@@ -144,6 +144,17 @@ def test_layers_and_rows():
     assert (last["layer"], last["measure"], last["value"]) == (1, "shared_routing", 1)
 
 
+def test_labels_of_documents_are_those_of_their_tokens():
+    gates, _, _ = routed(0)
+    documents, labels = np.arange(len(gates)) // 20, np.arange(len(gates) // 20) % 3
+    runs = {"a": gates, "b": routed(1)[0]}
+    found, expected = (
+        compare_activations(runs, one, documents=documents, permutations=3)
+        for one in (labels, labels[documents])
+    )
+    assert str(found[0].to_rows()) == str(expected[0].to_rows())
+
+
 def test_bad_input():
     gates, labels, _ = routed(0)
     with pytest.raises(ValueError, match="runs is a; expected a dict of at least two"):

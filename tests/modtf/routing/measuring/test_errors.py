@@ -135,3 +135,15 @@ def test_values_that_numpy_would_convert_are_refused(kind):
             ValueError, match=f"must be a rectangular array of numbers: the values are {kind[:4]}"
         ):
             call()
+
+
+@pytest.mark.parametrize("kind", ["float64", "bfloat16"])
+def test_tensors_of_pytorch_are_read(kind):
+    """Gates of a model require gradients, and are often in half precision."""
+    torch = pytest.importorskip("torch")
+    gates = np.eye(4)[LABELS] / 2 + 0.125
+    tensor = torch.tensor(gates, dtype=getattr(torch, kind)).requires_grad_()
+    for activations in (tensor, [tensor, tensor]):
+        layers = measure_activations(activations, LABELS, permutations=0)
+        expected = measure_activations(gates, LABELS, permutations=0)
+        assert layers[-1].mass.values["alignment"].value == expected[0].mass.values["alignment"].value
