@@ -41,12 +41,13 @@ class Ablation:
                     f"ablate holds {pair}; expected pairs (layer, expert) of {len(sizes)} layers with "
                     f"{', '.join(map(str, sizes))} experts."
                 )
-        self._losses: list[NDArray[np.float64]] = []  # one [1 + pairs, R] per document
-        self._counts: list[NDArray[np.float64]] = []  # [R]
+        self._documents: list[NDArray[np.int64]] = []  # the documents [D] of each batch
+        self._losses: list[NDArray[np.float64]] = []  # their losses [D, 1 + pairs, R]
+        self._counts: list[NDArray[np.float64]] = []  # their tokens [D, R]
         self._sent: list[NDArray[np.float64]] = []  # tokens sent to each expert, one [pairs, R] per batch
 
     def add(self, run: Callable[[], Any], targets: Any, output: Any) -> None:
-        """Add the batch that the model has just run on. Tokens without a next token do not count.
+        """Add the batch that the model has just run on. A token counts if the next one is in its document.
 
         Args:
             run: a function that runs the model on the batch once more.
@@ -54,9 +55,9 @@ class Ablation:
             output: the model's output for the batch.
         """
         keep, values, chosen = self.recorder.last[""]
-        labels = np.zeros(keep.shape, np.int64)
-        labels[keep] = values.get("labels", 0)
-        counted = keep[:, 1:] & keep[:, :-1]
+        labels, documents = np.zeros(keep.shape, np.int64), np.zeros(keep.shape, np.int64)
+        labels[keep], documents[keep] = values.get("labels", 0), values["documents"]
+        counted = keep[:, 1:] & keep[:, :-1] & (documents[:, 1:] == documents[:, :-1])
         num_labels = int(labels.max()) + 1
         losses = [_losses(output, targets[:, 1:])]
         self.recorder.watcher.paused = True
@@ -68,10 +69,14 @@ class Ablation:
             finally:
                 layer.off = None
         self.recorder.watcher.paused = False
-        stacked = np.where(counted, np.stack(losses), 0.0)
-        of_label = (labels[:, :-1, np.newaxis] == np.arange(num_labels)) & counted[..., np.newaxis]
-        self._losses += list(np.einsum("abn,bnr->bar", stacked, of_label))
-        self._counts += list(of_label.sum(axis=1).astype(np.float64))
+        ids, place = np.unique(documents[:, :-1][counted], return_inverse=True)
+        cell, shape = place * num_labels + labels[:, :-1][counted], (len(ids), num_labels)
+        sums = [np.bincount(cell, one[counted], len(ids) * num_labels).reshape(shape) for one in losses]
+        self._documents.append(ids)
+        self._losses.append(np.stack(sums, axis=1))
+        self._counts.append(
+            np.bincount(cell, minlength=len(ids) * num_labels).reshape(shape).astype(np.float64)
+        )
         has_next = np.pad(counted, ((0, 0), (0, 1)))[keep]
         kept = labels[keep][has_next]
         experts = {place: chosen[self.runs[place]][0][has_next] for place in {p for p, _ in self.pairs}}
@@ -88,8 +93,8 @@ class Ablation:
             change over documents).
         """
         num_labels = max(part.shape[-1] for part in self._losses)
-        losses = np.stack([_wider(part, num_labels) for part in self._losses])  # [D, 1 + pairs, R]
-        counts = np.stack([_wider(part, num_labels) for part in self._counts])  # [D, R]
+        losses = self._by_document(self._losses, num_labels)  # [D, 1 + pairs, R]
+        counts = self._by_document(self._counts, num_labels)  # [D, R]
         sent = np.sum([_wider(part, num_labels) for part in self._sent], axis=0)  # [pairs, R]
         number, total = len(counts), counts.sum(axis=0)
         freedom = number - 1 if number > 1 else np.nan
@@ -111,6 +116,14 @@ class Ablation:
         ]  # fmt: skip
         head = ["layer", "expert", "label", "tokens", "sent", "bits", "loss", "change", "low", "high"]
         return pd.DataFrame(rows, columns=head)
+
+    def _by_document(self, parts: Sequence[NDArray[np.float64]], num_labels: int) -> NDArray[np.float64]:
+        """Return the sums `[D, ..., R]` of each document, whose tokens may be in several batches."""
+        ids, place = np.unique(np.concatenate(self._documents), return_inverse=True)
+        values = np.concatenate([_wider(part, num_labels) for part in parts])
+        sums = np.zeros((len(ids), *values.shape[1:]))
+        np.add.at(sums, place, values)
+        return sums
 
 
 def _losses(output: Any, targets: Any) -> NDArray[np.float64]:

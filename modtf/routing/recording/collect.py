@@ -50,7 +50,8 @@ def collect(
         tokenizer: if given, the texts of the tokens are written too, and the report shows them.
         ablate: experts to switch off, one at a time: a sequence of (layer, expert), or all of them. The
             change in loss of each label is written to `ablation.csv`. Each expert needs one more run of the
-            model, which must return `logits` `[B, N, V]` of the next tokens.
+            model, which must return `logits` `[B, N, V]` of the next tokens. Only next tokens of the same
+            document count.
 
     Returns:
         The folder, as `Recorder.save` writes it.

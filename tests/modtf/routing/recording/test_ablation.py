@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 from small_models import make, torch
 
 import modtf
@@ -49,3 +50,24 @@ def test_all_experts_at_once(tmp_path):
     assert found[["layer", "expert"]].to_numpy().tolist() == [[i, e] for i in range(2) for e in range(8)]
     assert (found["tokens"] == TOKENS[:, 1:].numel()).all()
     assert (found.groupby("layer")["sent"].sum() == 2 * TOKENS[:, 1:].numel()).all()
+
+
+def test_the_interval_is_that_of_documents_and_losses_stay_within_them(tmp_path):
+    """Rows hold two documents, and documents go on in the next row and in the next batch."""
+    model = make("Mixtral").eval()
+    documents = np.repeat([[0, 1], [2, 3], [4, 5], [5, 6], [6, 6]], 6, axis=1)
+    parts = slice(0, 3), slice(3, 5)
+    batches = [{"input_ids": TOKENS[part], "documents": documents[part]} for part in parts]
+    folder = modtf.collect(model, batches, tmp_path / "x", ablate=[(LAYER, EXPERT)])
+    (row,) = pd.read_csv(folder / "ablation.csv").itertuples()
+    before = losses(model)
+    with torch.no_grad():
+        model.model.layers[LAYER].mlp.experts.down_proj[EXPERT].zero_()
+    same = documents[:, 1:] == documents[:, :-1]
+    change, of = (losses(model) - before)[same], documents[:, 1:][same]
+    assert row.tokens == same.sum() == 51
+    np.testing.assert_allclose(row.loss, before[same].mean(), rtol=1e-5)
+    np.testing.assert_allclose(row.change, change.mean(), rtol=1e-3)
+    apart = np.bincount(of, change - change.mean())
+    half = stats.t.ppf(0.975, 6) * np.sqrt((apart**2).sum() * 7 / 6) / same.sum()
+    np.testing.assert_allclose((row.high - row.low) / 2, half, rtol=1e-3)
