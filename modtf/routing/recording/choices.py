@@ -7,8 +7,9 @@ Choices = tuple[Any, Any, int]  # experts [T, k], -1 where a choice was dropped;
 
 
 def read_choices(
-    values: Sequence[Any], num_experts: int | None, top_k: int | None, *, logits: bool = False
-) -> Choices | None:
+    values: Sequence[Any], num_experts: int | None, top_k: int | None, *, logits: bool = False,
+    are_sigmoids: bool = False,
+) -> Choices | None:  # fmt: skip
     """Return experts, weights and the number of experts; None where the tensors hold no choices.
 
     Args:
@@ -17,19 +18,20 @@ def read_choices(
         num_experts: E, if it is known.
         top_k: the number of experts per token, for masks and logits.
         logits: whether tensors of floating-point numbers alone may be read as logits or gates `[..., E]`.
+        are_sigmoids: whether these are sigmoids, which are read as weights if they are between 0 and 1.
     """
     numbers, integers = _tensors(values)
     for chosen in integers:
         size = num_experts or _size(numbers, chosen)
         if size is None:
             continue
-        if _is_mask(chosen, size):
+        if _is_mask(chosen, numbers, size, top_k):
             return _from_mask(chosen, numbers, size, top_k)
         weights = _weights_of(chosen, numbers)
         if weights is not None:
             return _by_token(chosen), _by_token(weights), size
     if logits and numbers and top_k and not _stand_for(integers, numbers[0]):
-        return _from_logits(numbers, num_experts, top_k)
+        return _from_logits(numbers, num_experts, top_k, are_sigmoids)
     return None
 
 
@@ -55,10 +57,12 @@ def _by_token(values: Any) -> Any:
     return values if values.ndim == 2 else values.reshape(-1, values.shape[-1])
 
 
-def _from_logits(numbers: Sequence[Any], num_experts: int | None, top_k: int) -> Choices | None:
+def _from_logits(
+    numbers: Sequence[Any], num_experts: int | None, top_k: int, are_sigmoids: bool
+) -> Choices | None:
     """Return choices from the first tensor whose last axis has the size E, if E is known."""
     scores = [one for one in numbers if not num_experts or one.shape[-1] == num_experts]
-    return _from_scores(scores[0], top_k) if scores else None
+    return _from_scores(scores[0], top_k, are_sigmoids) if scores else None
 
 
 def _stand_for(integers: Sequence[Any], scores: Any) -> bool:
@@ -73,10 +77,12 @@ def _size(numbers: Sequence[Any], chosen: Any) -> int | None:
     return max((one.shape[-1] for one in others if one.numel() == rows * one.shape[-1]), default=None)
 
 
-def _is_mask(chosen: Any, num_experts: int) -> bool:
+def _is_mask(chosen: Any, numbers: Sequence[Any], num_experts: int, top_k: int | None) -> bool:
     """Return whether integers are a mask `[..., E]` of the chosen experts, rather than expert indices.
 
-    Indices never repeat within a token, so a row of zeros and ones of length E > 2 is a mask.
+    Indices never repeat within a token, so a row of zeros and ones of length E > 2 is a mask. With E = 2 the
+    rows (0, 1) and (1, 0) may be either: masks of k = 1, or indices of k = 2. If k is unknown, they are a
+    mask if zeros have no weight.
     """
     import torch
 
@@ -84,7 +90,12 @@ def _is_mask(chosen: Any, num_experts: int) -> bool:
         return bool(chosen.shape[-1] == num_experts)
     if chosen.shape[-1] != num_experts or not chosen.numel() or chosen.min() < 0 or chosen.max() > 1:
         return False
-    return num_experts != 2 or bool((chosen.sum(-1) != 1).any())
+    if num_experts != 2 or (chosen.sum(-1) != 1).any():
+        return True
+    weights = _weights_of(chosen, numbers)
+    if top_k is not None or weights is None:
+        return top_k == 1
+    return bool((weights[chosen == 0] == 0).all())
 
 
 def _from_mask(mask: Any, numbers: Sequence[Any], size: int, top_k: int | None) -> Choices | None:
@@ -100,8 +111,8 @@ def _from_mask(mask: Any, numbers: Sequence[Any], size: int, top_k: int | None) 
     return _largest(gates, min(top_k or int(mask.sum(-1).max()), size))
 
 
-def _from_scores(scores: Any, top_k: int) -> Choices:
-    """Return choices from sparse gates (at most k above 0), from probabilities, or else from logits.
+def _from_scores(scores: Any, top_k: int, are_sigmoids: bool) -> Choices:
+    """Return choices from sparse gates (at most k above 0), probabilities or sigmoids, or else from logits.
 
     Zeros alone are the logits of a router whose weights begin at 0, not gates that drop every token.
     """
@@ -112,7 +123,7 @@ def _from_scores(scores: Any, top_k: int) -> Choices:
     if scores.min() >= 0 and scores.any():
         if ((scores > 0).sum(-1) <= top_k).all():
             return _largest(scores, top_k)
-        if ((scores.sum(-1) - 1).abs() < rounding).all():
+        if (are_sigmoids and scores.max() <= 1) or ((scores.sum(-1) - 1).abs() < rounding).all():
             experts, weights, size = _largest(scores, top_k)
             return experts, weights / weights.sum(-1, keepdim=True), size
     largest, experts = scores.topk(top_k, dim=-1)

@@ -58,7 +58,8 @@ class RoutedLayer:
         if self.kind == "keys":
             return read_product_keys(output, self.parent)
         outputs = output if isinstance(output, tuple | list) else [output]
-        chosen = read_choices(outputs, self.num_experts, self.top_k, logits=True)
+        are_sigmoids = any(type(one).__name__ == "Sigmoid" for one in self.module.modules())
+        chosen = read_choices(outputs, self.num_experts, self.top_k, logits=True, are_sigmoids=are_sigmoids)
         if chosen is None and self.num_experts is None:  # experts and weights without logits
             size = next((len(one) for one in self.module.parameters()), None)
             chosen = read_choices(outputs, size, self.top_k) if size else None

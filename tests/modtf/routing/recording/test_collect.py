@@ -6,6 +6,7 @@ from small_models import MODELS, make, torch
 
 import modtf
 from modtf.routing import Routing
+from modtf.routing.recording.choices import read_choices
 
 TOKENS = torch.randint(40, (6, 10), generator=torch.Generator().manual_seed(0))
 MASK = torch.ones_like(TOKENS)
@@ -147,6 +148,32 @@ def test_probabilities_in_half_precision_are_no_logits(tmp_path):
     largest = probs.topk(3).values
     expected = (largest / largest.sum(dim=-1, keepdim=True)).numpy()
     np.testing.assert_allclose(found["weights"], expected[np.newaxis], rtol=1e-6)
+
+
+def test_sigmoids_are_weights_and_no_logits(tmp_path):
+    torch.manual_seed(0)
+    model = Tiny()
+    model.router = torch.nn.Sequential(model.router, torch.nn.Sigmoid())
+    found = read(modtf.collect(model, [TOKENS], tmp_path / "x", routers="router", top_k=3))
+    with torch.inference_mode():
+        largest = model(TOKENS).reshape(-1, 5).topk(3).values
+    expected = (largest / largest.sum(dim=-1, keepdim=True)).numpy()
+    np.testing.assert_allclose(found["weights"], expected[np.newaxis], rtol=1e-6)
+
+
+@pytest.mark.parametrize("top_k", [None, 1, 2])
+def test_a_mask_of_two_experts_is_no_list_of_experts(top_k):
+    """Both hold the rows (1, 0) and (0, 1). A list of two experts has two weights."""
+    rows, both = torch.tensor([[1, 0], [0, 1], [1, 0]]), torch.tensor([[0.9, 0.1], [0.3, 0.7], [0.6, 0.4]])
+    if top_k != 2:
+        found = read_choices([rows, rows * both], 2, top_k)
+        assert found is not None
+        assert found[0][:, 0].tolist() == [0, 1, 0]
+        np.testing.assert_allclose(found[1][:, 0], [0.9, 0.7, 0.6], rtol=1e-6)
+    if top_k != 1:
+        found = read_choices([rows, both], 2, top_k)
+        assert found is not None
+        assert found[0].tolist() == rows.tolist()
 
 
 @pytest.mark.parametrize(
