@@ -1,7 +1,9 @@
 """Names of the labels and layers of a routing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Number
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -16,3 +18,26 @@ class Names:
 
     def layer(self, number: int) -> str:
         return str(number) if self.layers is None else self.layers[number]
+
+
+def check_one_kind(values: Any, what: str) -> None:
+    """Raise `ValueError` if lists hold texts and numbers: NumPy would make one name of 0 and "0".
+
+    NaN may stand for a missing name.
+    """
+    if isinstance(values, list | tuple):
+        kinds = {isinstance(one, str | bytes): one for one in _entries(values)}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"{what} hold {kinds[True]!r} and {kinds[False]!r}; expected integers or texts, not both. "
+                "Give all in the same form, for example by str(...)."
+            )
+
+
+def _entries(values: Any) -> Iterator[Any]:
+    """Yield the texts and numbers in nested lists, except NaN."""
+    for one in values:
+        if isinstance(one, list | tuple):
+            yield from _entries(one)
+        elif isinstance(one, str | bytes) or (isinstance(one, Number) and one == one):
+            yield one

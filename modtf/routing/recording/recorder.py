@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from modtf.files import scratch_folder
 from modtf.routing.measuring import LayerMeasures, measure_activations
+from modtf.routing.names import check_one_kind
 from modtf.routing.recording.folder import TokenArrays, new_folder
 from modtf.routing.recording.layers import RoutedLayer, find_layers
 from modtf.routing.recording.tokens import Note, Rows
@@ -199,6 +200,7 @@ def _labels(labels: Any, arrays: Mapping[str, NDArray[Any]], others: Mapping[str
         if labels not in ("tokens", "positions"):
             raise ValueError(f"labels={labels!r} is not valid; expected an array, 'tokens' or 'positions'.")
         return arrays[labels]
+    check_one_kind(labels, "labels")
     array, documents = np.asarray(labels), arrays["documents"]
     number = int(documents.max()) + 1
     if array.shape not in ((number,), documents.shape):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing.measuring.checks import Numbers
+from modtf.routing.names import check_one_kind
 from modtf.routing.recording.documents import DocumentNumbers
 from modtf.routing.recording.watch import Stream
 
@@ -54,6 +55,8 @@ class Rows:
         rows = len(ids)
         goes_on = stream.goes_on and len(self._row.get("tokens", ())) == rows
         labels, documents = (None, None) if note is self._note else note.of(self.name)
+        check_one_kind(labels, "labels")
+        check_one_kind(documents, "documents")
         self._note = note  # a note is valid for one pass
         if not goes_on:
             self._row = {"tokens": np.zeros(rows, np.int64), "ended": np.zeros(rows, bool)}
