@@ -69,8 +69,8 @@ class Ablation:
             finally:
                 layer.off = None
         self.recorder.watcher.paused = False
-        ids, place = np.unique(documents[:, :-1][counted], return_inverse=True)
-        cell, shape = place * num_labels + labels[:, :-1][counted], (len(ids), num_labels)
+        ids, document = np.unique(documents[:, :-1][counted], return_inverse=True)
+        cell, shape = document * num_labels + labels[:, :-1][counted], (len(ids), num_labels)
         sums = [np.bincount(cell, one[counted], len(ids) * num_labels).reshape(shape) for one in losses]
         self._documents.append(ids)
         self._losses.append(np.stack(sums, axis=1))

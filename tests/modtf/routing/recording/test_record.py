@@ -164,18 +164,17 @@ def test_what_is_no_model_is_named():
 
 def test_labels_of_named_documents_are_in_the_order_of_the_names(tmp_path):
     """The labels of a saved folder agree, which has the documents as numbers."""
-    names, labels = ["d", "c", "b", "a", "doc10", "doc9"], np.array([0, 1, 1, 0, 1, 1])
+    lengths, labels = [2, 4, 5, 1], np.array([0, 1, 0, 1])
+    names = np.repeat(["d", "c", "b", "a"], lengths).reshape(2, 2, 3)
     with modtf.record(Positional(), routers="router", top_k=1) as recorder, torch.inference_mode():
-        for start in range(0, 6, 2):
-            recorder.next(documents=names[start : start + 2])
-            recorder.watcher.modules[""](torch.tensor([[3, 3, 3], [4, 4, 4]]))
+        for documents in names:
+            recorder.next(documents=documents)
+            recorder.watcher.modules[""](TOKENS[:2, :3])
     (layer,) = recorder.measure(labels=labels, permutations=0)
-    np.testing.assert_array_equal(layer.label_counts, [6, 12])
-    folder = recorder.save(tmp_path / "x")
-    np.testing.assert_array_equal(read(folder)["documents"], np.repeat(np.arange(6), 3))
+    np.testing.assert_array_equal(layer.label_counts, [7, 5])
     np.save(tmp_path / "labels.npy", labels)
-    routing = modtf.read_routing(folder, labels=str(tmp_path / "labels.npy"))
-    np.testing.assert_array_equal(routing.labels, np.repeat(labels, 3))
+    routing = modtf.read_routing(recorder.save(tmp_path / "x"), labels=str(tmp_path / "labels.npy"))
+    np.testing.assert_array_equal(routing.labels, np.repeat(labels, lengths))
 
 
 PACKED = np.array([[0, 0, 1], [1, 1, 2]])
