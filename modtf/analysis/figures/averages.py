@@ -11,7 +11,7 @@ from modtf.analysis.figures.layout import panels
 from modtf.analysis.intervals import UNIT, summarise
 from modtf.analysis.labels import RANDOM, categorise, family_label, with_kinds
 from modtf.analysis.rows import OUT, activation_rows, headline_label, performance_rows, random_baseline
-from modtf.analysis.text import listing, plural, span
+from modtf.analysis.text import listing, percent_of, plural, span
 from modtf.analysis.trained import TrainedModels
 from modtf.families import FAMILIES
 from modtf.metrics import MEASURES, activation_measures
@@ -218,7 +218,7 @@ def counts(study: TrainedModels, summary: pd.DataFrame, word: str = "model") -> 
     """Return how many models and tasks are behind each mean, and what its interval is."""
     spans = [span(summary["num_models"], word), span(summary["num_tasks"], "task")]
     several = summary["num_tasks"].max() > 1
-    over = f"{study.level:.0%} Student's t intervals over tasks" if several else "no intervals"
+    over = f"{percent_of(study.level)} Student's t intervals over tasks" if several else "no intervals"
     return f"each mean over {' of '.join(spans)}; {over}"
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from modtf.metrics.distributions import real
+from modtf.routing.names import check_one_kind
 
 Ints = NDArray[np.int64]
 MOST_LABELS = 2**14
@@ -219,6 +220,8 @@ class Numbers:
         except ValueError:
             return check_labels(values, num_tokens, self.what, hint)  # raises a clear error
         named = array.dtype.kind in "US" and not isinstance(values, np.ma.MaskedArray)
+        if named:
+            check_one_kind(values, self.what)
         if array.size:
             if self._named not in (None, named):
                 raise ValueError(
