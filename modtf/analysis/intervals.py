@@ -133,8 +133,9 @@ def summarise(
         NaN for one data seed, which says nothing about other tasks.
 
     Raises:
-        ValueError: if a column is unknown, not numeric or, in `by`, lacks values; or if a row would average over different settings,
-            widths, conditions, protocols or similar columns that `over` does not name.
+        ValueError: if a column is unknown, not numeric or, in `by`, lacks values; or if a row would average
+            over different settings, widths, conditions, protocols or similar columns that `over` does not
+            name.
 
     Example:
         >>> rows = frame.query("measure == 'alignment' and checkpoint == 'tail'")  # doctest: +SKIP

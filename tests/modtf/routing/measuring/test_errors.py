@@ -151,5 +151,5 @@ def test_tensors_of_pytorch_are_read(kind):
 
 @pytest.mark.parametrize("labels", [[0, "0", 1, "1", 0, 1], [True, "True", 1.0, "1.0", "a", "b"]])
 def test_lists_of_texts_and_numbers_are_refused(labels):
-    with pytest.raises(ValueError, match="labels hold .* and .*; expected integers or texts, not both"):
+    with pytest.raises(ValueError, match=r"labels hold .* and .*; expected integers or texts, not both"):
         measure_activations(GATES, labels)
