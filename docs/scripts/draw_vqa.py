@@ -1,11 +1,15 @@
 """Draw docs/images/vqa_samples.png and the figures of docs/vqa.md; print its tables.
 
     modtf report --results=studies/vqa_quick --archive=docs/study/vqa.zip    # of the finished cells
+    modtf report --results=studies/vqa_attribute --archive=docs/study/vqa_attribute.zip
     python docs/scripts/draw_vqa.py
 
-vqa_samples.png shows training examples of every question. The rest comes from docs/study/vqa.zip."""
+vqa_samples.png shows training examples of every question. The rest comes from vqa.zip and vqa_attribute.zip
+in docs/study. The five cells that both studies share are only in vqa.zip."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,9 +19,10 @@ from matplotlib.figure import Figure
 import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.figures.base import write_pngs
-from modtf.analysis.intervals import summarise
+from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs
 from modtf.analysis.text import listing, markdown_table, with_interval
+from modtf.experiments.vqa import MAIN
 from modtf.experiments.vqa.claims import against_chance, routed
 from modtf.families import FAMILIES
 from modtf.families.vqa_questions import QUESTIONS
@@ -30,9 +35,10 @@ SHOWN = 8
 ANSWERS = ("no", "yes")
 
 
-def read() -> modtf.Study:
-    """Return all trained models."""
-    return modtf.Study.read(DOCS / "study" / "vqa.zip")
+def read() -> tuple[modtf.Study, modtf.Study]:
+    """Return all models with two rounds of combinations, and these with those of other rounds."""
+    quick = DOCS / "study" / "vqa.zip"
+    return modtf.Study.read(quick), modtf.Study.read([quick, DOCS / "study" / "vqa_attribute.zip"])
 
 
 def asked(part: modtf.Study) -> str:
@@ -48,30 +54,36 @@ def by_width(part: modtf.Study) -> pd.DataFrame:
     return rows.assign(variant=rows["variant"].astype(str) + wider, width=width)
 
 
-def compared(study: modtf.Study) -> pd.DataFrame:
+def by_rounds(study: modtf.Study) -> dict[int, pd.DataFrame]:
+    """Return the performance of the main libraries on `attribute`, by rounds of combinations in training."""
+    parts = [part for part in study.by_kind if asked(part) == "attribute"]
+    rows = {int(part.cells[0].definition.task.rounds): by_width(part) for part in parts}
+    return {rounds: rows[rounds][rows[rounds]["variant"].isin(MAIN)] for rounds in sorted(rows)}
+
+
+def compared(parts: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
     """Compare every library with the reference, out of distribution, as one family of tests."""
     tables = []
-    for part in study.by_kind:
-        rows = by_width(part)
+    for part, rows in parts.items():
         pairs = [(name, FAMILY.reference) for name in rows["variant"].unique() if name != FAMILY.reference]
-        found = compare_pairs(rows[rows["distribution"] == OUT], pairs, level=part.level)
-        tables.append(found.assign(question=asked(part)))
-    return as_one_family(pd.concat(tables, ignore_index=True), study.level)
+        tables.append(compare_pairs(rows[rows["distribution"] == OUT], pairs).assign(part=part))
+    return as_one_family(pd.concat(tables, ignore_index=True), LEVEL)
 
 
-def errors(study: modtf.Study) -> str:
-    """Return the errors of every library, the reduction from the reference on the same tasks, and gaps."""
-    parts, rows, found = {asked(part): part for part in study.by_kind}, [], compared(study)
-    for question in QUESTIONS:
-        finished = list(by_width(parts[question])["variant"].unique()) if question in parts else []
-        gains = found[found["question"] == question].set_index("first")
-        rows += [
-            [question, *of_library(parts[question], name, gains)] for name in sorted(finished, key=order)
-        ]
-        if lacking := [name for name in LIBRARIES if name not in finished]:
-            rows.append([question, f"not finished: {', '.join(lacking) if finished else 'all'}", *[""] * 7])
+def errors(title: str, parts: Mapping[Any, pd.DataFrame]) -> str:
+    """Return the errors of every library in every part, and by how much less it errs than the reference.
+
+    Args:
+        title: what the parts are, such as "question".
+        parts: the performance of the libraries of each, see `by_width`.
+    """
+    found, rows = compared(parts), []
+    for part, each in parts.items():
+        gains = found[found["part"] == part].set_index("first")
+        names = sorted(each["variant"].unique(), key=order)
+        rows += [[part, *of_library(name, each[each["variant"] == name], gains)] for name in names]
     looks = int(found["p"].notna().sum())
-    header = ["question", "library", "parameters", "rate", "tasks", "error % in", "error % out"]
+    header = [title, "library", "parameters", "rate", "tasks", "error % in", "error % out"]
     gain = f"less than {FAMILY.reference} out, points"
     return markdown_table([*header, gain, f"p, Holm over {looks}"], rows, left=2)
 
@@ -81,11 +93,9 @@ def order(name: str) -> tuple[int, str]:
     return (LIBRARIES.index(name) if name in LIBRARIES else len(LIBRARIES)), name
 
 
-def of_library(part: modtf.Study, name: str, gains: pd.DataFrame) -> list[str]:
+def of_library(name: str, rows: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
     """Return name, parameters, rate, tasks, errors in and out of distribution, the gain and its p."""
-    rows = by_width(part)
-    rows = rows[rows["variant"] == name]
-    means = summarise(rows, ["distribution"], ["condition", "protocol"], level=part.level)
+    means = summarise(rows, ["distribution"], ["condition", "protocol"])
     means = means.set_index("distribution")
     found = [
         f"{row['mean']:.1f} ±{(row['high'] - row['low']) / 2:.1f}"
@@ -120,14 +130,22 @@ def found_by_routers(study: modtf.Study) -> list[str]:
     return [markdown_table(header, rows, left=2)] if rows else []
 
 
-def texts(study: modtf.Study) -> dict[str, list[str]]:
+def texts(studies: tuple[modtf.Study, modtf.Study]) -> dict[str, list[str]]:
     """Return the tables of the page."""
-    return {"vqa.md": [errors(study), *found_by_routers(study)]}
+    quick, several = studies
+    questions = {asked(part): by_width(part) for part in quick.by_kind}
+    tables = [errors("question", {name: questions[name] for name in QUESTIONS})]
+    return {"vqa.md": [*tables, *found_by_routers(quick), errors("rounds", by_rounds(several))]}
 
 
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Write the picture of the libraries. All were run with two rounds, so there are no lines over rounds."""
-    return write_pngs({"vqa_libraries": study.figure("libraries_bars")[0]}, folder)
+def draw(studies: tuple[modtf.Study, modtf.Study], folder: Path = DOCS / "images") -> list[Path]:
+    """Write the pictures of the libraries with two rounds, and of the main ones over rounds."""
+    quick, several = studies
+    curves = {
+        f"vqa_combinations_{name}": several.figure(f"{name}_accuracy_vs_combinations")[0]
+        for name in ("novel", "iid")
+    }
+    return write_pngs({"vqa_libraries": quick.figure("libraries_bars")[0], **curves}, folder)
 
 
 def samples(path: Path) -> None:
