@@ -115,8 +115,10 @@ def test_a_measure_of_which_more_is_better_is_turned(routers, monkeypatch):
 
 def test_a_measure_without_a_better_end_is_shown_and_not_compared(undrawn, tmp_path):
     with forgotten(MEASURES):
-        described = {"group": "diagnostic", "range": (0.0, 1.0), "description": "d", "axis_label": "Peak"}
-        add = modtf.register_measure("peak", perfect=None, smaller_is_better=None, **described)
+        add = modtf.register_measure(
+            "peak", group="diagnostic", range=(0.0, 1.0), perfect=None, smaller_is_better=None,
+            description="d", axis_label="Peak",
+        )  # fmt: skip
         add(lambda A: float(A.mean(axis=0).max()))
         study = Study(results_of(variants=["modular", "gt_modular"], rules=[4], checkpoints=["tail"]))
         assert "peak" in set(study.results["measure"])
