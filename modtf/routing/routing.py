@@ -101,17 +101,7 @@ class Routing:
         routed = reading.routed(arrays, activations, experts, weights, num_experts, shared)
         num_layers, num_tokens, _ = routed.shape
         reading.check_rows(arrays, num_tokens)
-        if isinstance(routed, Counted) and documents is not None:
-            raise ValueError(
-                f"documents={documents!r} applies to tokens, but {arrays.source} holds counts, which are "
-                "[documents, layers, experts]. Leave documents out."
-            )
         of_tokens = labelling.documents_of(arrays, documents, routed)
-        if label_names is not None and labels == "labels" and labels not in arrays:
-            raise ValueError(
-                f"label_names={label_names!r} names labels, but {arrays.source} has no labels. Give labels, "
-                "or leave label_names out."
-            )
         classes, factors = labelling.labels_and_factors(arrays, labels, label_names, num_tokens, of_tokens)
         return cls(
             routed,
