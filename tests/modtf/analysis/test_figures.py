@@ -79,8 +79,12 @@ def test_every_figure_says_what_it_stands_on(name, drawn):
 def test_partial_grids_are_drawn_and_say_so(name, partial):
     whole = ("activation", "against", "collapse_and_specialisation_vs", "paired", "performance_vs_seq_len")
     complete = name.startswith(whole)
-    if name == "measures_judged":
-        with pytest.raises(NothingToDraw, match="no task has three models with several modules"):
+    undrawable = {
+        "measures_judged": "no task has three models with several modules",
+        "ranking_pies": "one variant has all votes in every pie",
+    }
+    if name in undrawable:
+        with pytest.raises(NothingToDraw, match=undrawable[name]):
             partial.figure(name)
     else:
         first, *_ = partial.figure(name)
