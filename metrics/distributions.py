@@ -63,16 +63,21 @@ def as_numbers(values: ArrayLike, name: str) -> Array:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from error
 
 
+def from_tensor(values: Any) -> Any:
+    """Return a tensor of PyTorch as an array, and anything else as it is."""
+    if not hasattr(values, "detach"):
+        return values
+    tensor = values.detach().cpu()
+    is_half = tensor.is_floating_point() and tensor.element_size() < 4  # NumPy has no bfloat16
+    return (tensor.float() if is_half else tensor).numpy()
+
+
 def real(values: ArrayLike) -> NDArray[Any]:
     """Return the values as an array. Raise `TypeError` for types that NumPy would convert silently.
 
     Tensors of PyTorch may require gradients, be on any device, and have any precision.
     """
-    if hasattr(values, "detach"):
-        tensor: Any = values.detach().cpu()
-        is_half = tensor.is_floating_point() and tensor.element_size() < 4  # NumPy has no bfloat16
-        values = (tensor.float() if is_half else tensor).numpy()
-    array = np.asarray(values)
+    array = np.asarray(from_tensor(values))
     kind = array.dtype.kind
     if kind == "O" and any(isinstance(value, str | bytes) for value in array.flat):
         kind = "U"

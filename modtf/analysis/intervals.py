@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from modtf.checks import check_choice, check_names, check_number
+from modtf.checks import check_choice, check_level, check_names
 from modtf.results.schema import CELL, SCORE
 
 LEVEL = 0.95
@@ -144,7 +144,7 @@ def summarise(
     if not isinstance(frame, pd.DataFrame):
         raise ValueError(f"frame={frame!r} is not valid; expected a table, as modtf.load_results returns.")
     by, over = list(check_names("by", by)), list(check_names("over", over))
-    check_number("level", level, 0.0, 1.0)
+    check_level(level)
     check_choice("value", value, frame)
     if unknown := [name for name in (*by, *over) if name not in frame]:
         raise ValueError(f"The table has no column {unknown[0]!r}; it has {', '.join(map(str, frame))}.")

@@ -12,8 +12,8 @@ def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw the accuracy of every network on pairs seen in training, and on other pairs."""
     rows = performance(study.results)
     objects = [int(number(text, "objects", 5)) for text in rows["task_options"].astype(str)]
-    rows = rows.assign(value=100 - rows["value"], measure="accuracy")
-    rows = rows.assign(objects=[f"{count} objects" for count in objects])
+    named = [f"{count} objects" for count in objects]
+    rows = rows.assign(value=100 - rows["value"], measure="accuracy", objects=named)
     yield means(
         study, rows, beside, None, "sqoop_accuracy", "Accuracy, %", "dashed: guessing",
         row="distribution", column="objects",

@@ -58,8 +58,7 @@ class Saturation(Analysis):
             return (
                 f"needs the same layers and experts in both checkpoints; they have {len(data.layers)} and "
                 f"{len(other.layers)} layers, {data.num_experts} and {other.num_experts} experts"
-                + " of different numbers"
-                * (not same_experts)
+                f"{'' if same_experts else ' of different numbers'}"
             )
         return None
 

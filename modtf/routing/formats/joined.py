@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from modtf.metrics.distributions import from_tensor
 from modtf.routing.formats.registry import Found
 
 NONE = -1  # stands for a missing expert
@@ -45,9 +46,7 @@ def as_array(values: Any) -> NDArray[Any]:
         raise ValueError(
             "an array is masked. Replace masked experts by experts.filled(-1), or leave out masked tokens"
         )
-    if hasattr(values, "detach"):  # a PyTorch tensor
-        values = values.detach().cpu()
-        values = (values.float() if values.is_floating_point() else values).numpy()
+    values = from_tensor(values)
     array = np.asarray(values)
     if array.dtype.kind != "b" and _holds_truth_value(values):
         raise ValueError("a list holds true or false among numbers; expected numbers alone")
