@@ -132,7 +132,7 @@ def _have_other_members(rows: pd.DataFrame, point: Sequence[str], size: Sequence
 
 
 def _weights(kept: pd.DataFrame, by: Sequence[str], has_random: bool) -> list[str]:
-    """Return what a mean gives the same weight, for a note, if some mean is over sizes of different tasks."""
+    """Return a remark on weights if a mean is over sizes that have different tasks, otherwise nothing."""
     if (_number(kept, [*by, "_size"], UNIT) == _number(kept, by, UNIT)).all():
         return []
     words = (

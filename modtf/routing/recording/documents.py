@@ -73,7 +73,7 @@ class DocumentNumbers:
 
         Args:
             documents: the documents of the tokens of a pass that count, in their order. Names may come back.
-            goes_on: whether the pass continues the rows of the pass before, so that they may come back.
+            goes_on: whether the pass continues the rows of the pass before, whose documents then come back.
         """
         if self._numbers.names or not documents.size:
             return
