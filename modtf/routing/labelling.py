@@ -188,6 +188,7 @@ def names_of_labels(
     if classes.names is not None and names is not None:
         raise ValueError("labels are names already. Leave out label_names, or number the labels.")
     names = classes.names or names
+    _check_distinct("label", names)
     if names is not None and classes.numbers.max() >= len(names):
         raise ValueError(
             f"labels go up to {classes.numbers.max()}, but there are {len(names)} label_names; "
@@ -201,7 +202,18 @@ def layer_names(arrays: Arrays, name: str | None, num_layers: int) -> tuple[str,
     names = as_names(arrays.optional("layer_names", name))
     if names is not None and len(names) != num_layers:
         raise ValueError(f"There are {len(names)} layer_names; expected {num_layers}, one for each layer.")
+    _check_distinct("layer", names)
     return names
+
+
+def _check_distinct(what: str, names: Sequence[str] | None) -> None:
+    """Raise `ValueError` if two labels, or two layers, have one name."""
+    if names is not None and len(set(names)) < len(names):
+        again = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"{what}_names hold {again!r} twice; expected a different name for each {what}, in the order of "
+            f"the numbers. Names of single tokens are no {what}_names."
+        )
 
 
 def as_names(values: NDArray[Any] | None) -> tuple[str, ...] | None:

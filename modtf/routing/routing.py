@@ -33,6 +33,7 @@ class Routing:
         words: the texts of tokens, indexed by token id, or None.
         predicted: the id of the token that the model predicted at every token `[tokens]`, or None.
         spans: the span of every token `[tokens]`, such as a chat turn, which keeps one label, or None.
+        document_names: the names of documents, indexed by number, or None if the file has numbers.
 
     Example:
         >>> routing = modtf.read_routing("x.npz")  # doctest: +SKIP
@@ -48,6 +49,7 @@ class Routing:
     words: tuple[str, ...] | None = None
     predicted: Ints | None = None
     spans: Ints | None = None
+    document_names: tuple[str, ...] | None = None
 
     @classmethod
     def read(
@@ -115,6 +117,7 @@ class Routing:
             labelling.words_of(arrays, num_tokens),
             labelling.predicted_of(arrays, num_tokens),
             labelling.spans_of(arrays, spans, num_tokens, classes is not None and of_tokens is not None),
+            None if of_tokens is None else of_tokens.names,
         )
 
     def whole(self) -> NDArray[Any] | Experts:

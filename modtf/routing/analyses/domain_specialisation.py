@@ -99,9 +99,10 @@ def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     domains = table[(table["measure"] == DISTANCE) & (table["item"] != "")]
     best = domains.loc[domains["value"].idxmax()]
     layer = data.names.layer(int(best["layer"]))
+    chance = "" if np.isnan(best["chance"]) else f", chance {percent(best['chance'])}"
     found.append(
         f"The domain routed most differently is {best['item']} in layer {layer}: "
-        f"{percent(best['value'])} of its choices would have to change, chance {percent(best['chance'])}."
+        f"{percent(best['value'])} of its choices would have to change{chance}."
     )
     found.append(f"The largest share of a domain's tokens at one expert is {spread_of(table, LARGEST)}.")
     return found

@@ -62,7 +62,8 @@ def counts_of_domains(data: Choices, options: Options) -> Iterator[Domains]:
         whole = per_group.sum(axis=0)
         rest = whole - per_group
         rest = np.where(rest.sum(axis=2, keepdims=True) > 0, rest, whole)[:, kept]
-        names = [data.label_name(label) for label in labels[kept].tolist()]
+        # The item "" is the whole layer, so a label without letters is shown as ''.
+        names = [data.label_name(label) or "''" for label in labels[kept].tolist()]
         yield Domains(place, kept, names, whole[kept], rest, sizes.tolist(), tokens[kept])
 
 

@@ -37,7 +37,7 @@ def take(data: Choices, rows: Ints, note: str) -> Choices:
     assert data.experts is not None
     some: Any = {
         name: None if values is None else values[rows]
-        for name in ("labels", "token_ids", "predicted_ids")
+        for name in ("labels", "spans", "token_ids", "predicted_ids")
         for values in [getattr(data, name)]
     }
     return replace(

@@ -108,7 +108,7 @@ def _check_same_tokens(against: Routing, routing: Routing) -> None:
     both = against, routing
     known = {
         "tokens": [one.factors.get("token") for one in both],
-        "documents": [None if one.documents is None else _documents(one)[0] for one in both],
+        "documents": [_named_documents(one) for one in both],
     }
     for what, (ours, theirs) in known.items():
         if ours is not None and theirs is not None and (wrong := np.flatnonzero(ours != theirs)).size:
@@ -116,6 +116,13 @@ def _check_same_tokens(against: Routing, routing: Routing) -> None:
                 f"against and routing have different {what} from token {wrong[0]} on; expected the same "
                 "tokens in the same order. Run both checkpoints on the same texts."
             )
+
+
+def _named_documents(routing: Routing) -> NDArray[Any] | None:
+    """Return the name of every token's document, or its number if documents have no names."""
+    if routing.documents is None or routing.document_names is None:
+        return routing.documents
+    return np.array(routing.document_names)[routing.documents]
 
 
 def _of_counts(routing: Routing, counted: Counted, top_k: int | None) -> Choices:

@@ -194,11 +194,11 @@ def sentences(table: pd.DataFrame, data: Choices, panel: list[str]) -> list[str]
         what = "send tokens of one id to the same expert"
         found.append(beyond_chance(table, frequent, what, data.names, title))
     part = table[table["measure"] == published]
-    text = number_range(part["value"].min(), part["value"].max())
-    chance = number_range(part["chance_low"].min(), part["chance_high"].max())
-    found.append(
-        f"The published average over all ids is {text}; a router that ignores ids has {chance} on these data."
-    )
+    text = f"The published average over all ids is {number_range(part['value'].min(), part['value'].max())}"
+    if part["chance_high"].notna().any():
+        chance = number_range(part["chance_low"].min(), part["chance_high"].max())
+        text += f"; a router that ignores ids has {chance} on these data"
+    found.append(f"{text}.")
     items = table[table["item"] != ""]
     if not items.empty:
         best = items.loc[(items["value"] - items["chance"]).astype(float).idxmax()]

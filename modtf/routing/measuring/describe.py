@@ -38,10 +38,11 @@ def how_measured(sums: Sums, label_probs: ArrayLike | None, confidence: float) -
     elif sums.top_k:
         what += f", the {sums.top_k} largest of each token"
     if not sums.has_labels:
-        return f"{what}. No labels. Intervals: {confidence:.0%}."
+        return f"{what}. No labels. Intervals: {100 * confidence:g}%."
     return (
         f"{what}. Labels as frequent as {probs if isinstance(probs, str) else np.asarray(probs).tolist()}. "
-        f"Intervals: {confidence:.0%}. Chance: labels permuted over and within {sums.num_documents} documents"
+        f"Intervals: {100 * confidence:g}%. Chance: labels permuted over and within "
+        f"{sums.num_documents} documents"
         + (" of one label in a row each, since none were given." if not sums.has_documents else ".")
     )
 
@@ -63,6 +64,11 @@ def assumed(sums: Sums, *numbered: Numbers) -> Iterator[str]:
             f"{sums.num_documents} in all. If documents are longer or shorter, the chance level is wrong. "
             "Give documents=..., the number of each token's document (np.arange(tokens) if tokens are "
             "independent)."
+        )
+    if sums.pieces.joined:
+        yield (
+            f"{len(sums.pieces.joined)} documents come back after tokens of other documents. All tokens of "
+            "one number count as one document. If numbers begin again in each batch, make them unique."
         )
     if sums.pieces.came_back:
         yield (

@@ -1,5 +1,6 @@
 """Routing as frameworks report it: the experts of every token, and their weights."""
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from modtf.routing.measuring.checks import BFLOAT16, Ints, from_bfloat16
 from modtf.routing.measuring.gates import Tokens, shares
 
 MOST_EXPERTS = 2**16
+BITS = 0x3000, 0x3F80  # the numbers from 5e-10 to 1, as the bits of bfloat16
 NONE = -1  # stands for an expert if this choice of the token was dropped
 
 
@@ -77,7 +79,7 @@ class Experts:
 def one_integer(name: str, values: NDArray[Any]) -> int:
     """Return the number in an array; `ValueError` unless it is one integer of a possible size."""
     if values.size != 1 or values.dtype.kind not in "iu":
-        raise ValueError(f"{name} is {values.tolist()!r}; expected one integer, such as 8.")
+        raise ValueError(f"{name} is {reprlib.repr(values.tolist())}; expected one integer, such as 8.")
     return check_integer(name, int(values.ravel()[0]), 1, MOST_EXPERTS)
 
 
@@ -103,6 +105,13 @@ def _check_weights(weights: ArrayLike, ids: NDArray[Any], num_experts: int) -> N
         raise ValueError(
             f"weights have shape {mass.shape}; expected {ids.shape}, the shape of experts, or a last axis "
             f"with the scores of all {num_experts} experts."
+        )
+    some = mass[mass != 0] if mass.dtype.kind in "iu" else mass[:0]
+    if some.size and BITS[0] <= some.min() <= some.max() <= BITS[1]:
+        raise ValueError(
+            f"weights are integers from {some.min()} to {some.max()}, as bfloat16 that was saved as 16-bit "
+            "integers; expected weights. Decode it: "
+            "(values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)."
         )
     return mass
 

@@ -67,6 +67,11 @@ class View:
     bits_by_chance: Array
     shuffled: Array | None
 
+    def known_top_labels(self) -> list[int | None]:
+        """Return the top label of each module, or None for a module that is never used."""
+        never = np.isnan(self.top_label_share)
+        return [None if no else int(one) for one, no in zip(self.top_label, never, strict=True)]
+
 
 @dataclass(frozen=True)
 class LayerMeasures:
@@ -145,11 +150,11 @@ class LayerMeasures:
                 "use": float(use),
                 "tokens": None if self.module_tokens is None else int(self.module_tokens[module]),
                 "too_few": None if self.too_few is None else bool(self.too_few[module]),
-                "top_label": int(view.top_label[module]),
-                **({} if names is None else {"top_label_name": names[view.top_label[module]]}),
+                "top_label": top,
+                **({} if names is None else {"top_label_name": None if top is None else names[top]}),
                 "top_label_share": float(view.top_label_share[module]),
                 "top_label_chance": float(view.top_label_chance[module]),
             }
             for view in self.views
-            for module, use in enumerate(view.use)
+            for module, (use, top) in enumerate(zip(view.use, view.known_top_labels(), strict=True))
         ]

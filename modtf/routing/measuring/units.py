@@ -51,11 +51,13 @@ class Pieces:
     """The pieces of documents in chunks of tokens.
 
     Attributes:
-        came_back: how often a document continued after tokens of other documents.
+        came_back: how often a document continued after tokens of other documents, in a later chunk.
+        joined: the documents that did so within a chunk, whose tokens are put together.
     """
 
     def __init__(self) -> None:
         self.came_back = 0
+        self.joined: set[int] = set()
         self._documents: set[int] = set()
 
     def order(self, documents: Ints, before: Last | None) -> Ints | slice:
@@ -70,7 +72,11 @@ class Pieces:
         goes_on = before[0] if before else -1
         self.came_back += len(numbers & self._documents - {goes_on})
         self._documents |= numbers
-        return slice(None) if len(numbers) == len(starts) else np.lexsort((documents, documents != goes_on))
+        if len(numbers) == len(starts):
+            return slice(None)
+        ids, pieces = np.unique(documents[starts], return_counts=True)
+        self.joined.update(ids[pieces > 1].tolist())
+        return np.lexsort((documents, documents != goes_on))
 
 
 def check_given(before: Sequence[bool | None], now: Sequence[bool]) -> None:

@@ -57,6 +57,7 @@ def check_same_tokens(routing: Routing, first: Routing, path: str, first_path: s
     pairs = {
         "labels": (routing.labels, first.labels),
         "documents": (routing.documents, first.documents),
+        "document names": (routing.document_names, first.document_names),
         "tokens": (routing.factors.get("token"), first.factors.get("token")),
         "label names": (routing.names.labels, first.names.labels),
     }
@@ -171,15 +172,18 @@ def draw_comparison(runs: Sequence[Run], compared: Sequence[Compared], names: Na
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(runs)))
     layers = sorted({one.layer for one in compared})
     places = np.arange(len(layers))
-    measure = ADJUSTED if ADJUSTED in runs[0].measured[0].hard.values else "effective_experts"
+    has_labels = any(ADJUSTED in layer.hard.values for layer in runs[0].measured)
+    measure = ADJUSTED if has_labels else "effective_experts"
+    unknown = Estimate(np.nan)  # a layer that routes tokens of one label only
     words = measure.replace("_", " ").capitalize()
     titles = words, f"Difference to {runs[0].name}", "Shared routing (dotted: chance)"
     figure, (value, difference, shared) = over_layers(layers, names, titles, 30)
     for run, colour in zip(runs, colours, strict=True):
-        by_layer = [layer.hard.values[measure].value for layer in run.measured if layer.layer in layers]
+        measured = [layer.hard.values for layer in run.measured if layer.layer in layers]
+        by_layer = [values.get(measure, unknown).value for values in measured]
         value.plot(places, by_layer, "o-", ms=3, color=colour, label=run.name)
         of_run = [one for one in compared if one.run == run.name]  # none of the first run
-        _plot_intervals(difference, [one.differences["hard"][measure] for one in of_run], colour)
+        _plot_intervals(difference, [one.differences["hard"].get(measure, unknown) for one in of_run], colour)
         _plot_intervals(shared, [one.shared for one in of_run], colour)
         shared.plot(places[: len(of_run)], [one.shared.chance for one in of_run], ":", color=GREY)
     difference.axhline(0, color=GREY, lw=1)

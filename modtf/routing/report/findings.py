@@ -95,7 +95,7 @@ def _differences(run: str, layers: Sequence[Compared], names: Names) -> Iterator
     first = layers[0].against
     adjusted = [one.differences["hard"].get(ADJUSTED, Estimate(np.nan)).value for one in layers]
     measure = "effective_experts" if np.isnan(adjusted).all() else ADJUSTED  # NaN without permutations
-    values = [one.differences["hard"][measure] for one in layers]
+    values = [one.differences["hard"].get(measure, Estimate(np.nan)) for one in layers]
     wider = widened(len(values))
     sides = []
     for word, sign in (("higher", 1), ("lower", -1)):

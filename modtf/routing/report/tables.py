@@ -21,10 +21,11 @@ SPECIAL = 3  # modules that are named for each label
 def module_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
     """Return a row per layer, way of counting and module, with the names of labels."""
     frame = pd.DataFrame([row for layer in layers for row in layer.module_rows()])
+    frame["top_label"] = frame["top_label"].astype("Int64")  # empty for a module that is never used
     if names.labels is not None:
         frame = frame.drop(columns="top_label_name", errors="ignore")
         place = int(frame.columns.get_indexer(["top_label"])[0])
-        frame.insert(place + 1, "top_label_name", frame["top_label"].map(names.label))
+        frame.insert(place + 1, "top_label_name", frame["top_label"].map(names.label, na_action="ignore"))
     return frame
 
 
@@ -124,9 +125,11 @@ def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
     The last row says how many labels have none.
     """
     views = [layer.views[-1] for layer in layers]
+    # A layer that routes tokens of one label only has no permutations.
+    drawn = [view.largest_excess_by_chance for view in views if view.largest_excess_by_chance.size]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of NaN alone: no module has enough tokens
-        largest = np.nanmax([view.largest_excess_by_chance for view in views], axis=0)
+        largest = np.nanmax(drawn, axis=0) if drawn else np.zeros(0)
     least = np.quantile(largest, 0.95) if largest.size else np.nan
     rows: list[tuple[str, ...]] = []
     ordinary, numbers = 0, np.unique(np.concatenate([layer.labels for layer in layers])).tolist()

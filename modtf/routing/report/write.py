@@ -113,7 +113,7 @@ def write_routing_report(
         sections.append(page.Section("Layers", [LAYERS], content=[shown(draw_layers(layers, names), out)]))
     if layers[0].label_counts is not None and any(len(layer.labels) > 1 for layer in layers):
         special = page.Table(tables.special_modules(layers, names), "modules.csv")
-        labels = [shown(draw_labels(layers, names), out), _label_counts(layers[0], names)]
+        labels = [shown(draw_labels(layers, names), out), label_counts(layers, names)]
         sections.append(page.Section("Labels", [LABELS], content=labels))
         sections.append(page.Section("Most specialised modules", [BEYOND], content=[special]))
     sections += more
@@ -132,7 +132,8 @@ def _first_section(
     first = layers[0]
     sizes = sorted({layer.mass.use.size for layer in layers})
     modules = plural(sizes[0], "module") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} modules"
-    size = f"{plural(len(layers), 'layer')}, {modules}, {plural(len(first.labels), 'label')}"
+    labels = np.unique(np.concatenate([layer.labels for layer in layers]))
+    size = f"{plural(len(layers), 'layer')}, {modules}, {plural(len(labels), 'label')}"
     if first.label_counts is not None:
         size += f", {plural(int(first.label_counts.sum()) + first.dropped, 'token')}"
     sentences = [about or f"{size}.", *findings(layers, names, analysed)]
@@ -140,9 +141,11 @@ def _first_section(
     return page.Section("What was found", texts, tables.warning_lines(layers, names), findings=sentences)
 
 
-def _label_counts(layer: LayerMeasures, names: Names) -> page.Table:
-    labels = map(names.label, layer.labels.tolist())
-    counts = pd.DataFrame({"label": list(labels), "tokens": layer.label_counts})
+def label_counts(layers: Sequence[LayerMeasures], names: Names) -> page.Table:
+    """Return the tokens of each label, in the layer that routes most of them."""
+    of_layers = [pd.Series(layer.label_counts, layer.labels) for layer in layers]
+    most = pd.concat(of_layers, axis=1).max(axis=1).astype(int)
+    counts = pd.DataFrame({"label": list(map(names.label, most.index)), "tokens": most.to_numpy()})
     return page.Table(counts.sort_values("tokens", ascending=False, kind="stable"))
 
 
@@ -173,10 +176,12 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
             rows.append({"layer": layer.layer, "by": view.by, "measure": "load", "value": load})
     table = pd.DataFrame(rows)
     titles = "Adjusted mutual information (grey: chance)", "Load: effective number of modules / modules"
-    figure, both = over_layers([layer.layer for layer in layers], names, titles)
+    numbers = [layer.layer for layer in layers]
+    figure, both = over_layers(numbers, names, titles)
     places = np.arange(len(layers))
     for axes, measure in zip(both, (ADJUSTED, "load"), strict=True):
-        for by, part in table[table["measure"] == measure].groupby("by", sort=False):
+        for by, rest in table[table["measure"] == measure].groupby("by", sort=False):
+            part = rest.set_index("layer").reindex(numbers)  # a layer with one label has no information
             axes.plot(places, part["value"], "o-", ms=3, color=COLOUR[by], label=BY[by])
             if measure == ADJUSTED:
                 axes.fill_between(places, part["low"], part["high"], color=COLOUR[by], alpha=0.2, lw=0)

@@ -29,6 +29,21 @@ LIST = {"experts": CHOSEN, "num_experts": 4}
             "--shared applies to chosen experts, but the file holds gates",
         ),
         ({"activations": GATES}, {"num_experts": 8}, "--num_experts applies to chosen"),
+        (
+            LIST | {"labels": HALF, "label_names": np.array(["law", "code"])[HALF]},
+            {},
+            "label_names hold 'law' twice; expected a different name for each label",
+        ),
+        (
+            {"experts": [CHOSEN] * 2, "num_experts": 4, "layer_names": ["moe"] * 2},
+            {},
+            "layer_names hold 'moe' twi",
+        ),
+        (
+            LIST | {"num_experts": np.full(TOKENS, 4)},
+            {},
+            r"num_experts is \[4, 4, 4, 4, 4, 4, \.\.\.\]; expected",
+        ),
         ({"counts": np.ones((3, 1, 4))}, {"num_experts": 3}, "counts 4 experts, but num_experts is 3"),
     ],
 )

@@ -64,6 +64,12 @@ def test_the_other_checkpoint_has_the_same_tokens_in_the_same_order():
         wrong = last | {name: np.roll(last[name], 1)}
         with pytest.raises(ValueError, match=f"against and routing have different {name} from token"):
             modtf.analyse_routing(arrays, "saturation", against=wrong)
+    swapped = last | {"documents": (arrays["documents"] + 1) % 7}  # the same lengths in another order
+    names = np.array(["a", "b", "c", "d", "e", "f", "g"])[arrays["documents"]]
+    named, other = arrays | {"documents": names}, last | {"documents": np.char.add(names, " of others")}
+    for one, wrong in ((arrays, swapped), (named, other)):
+        with pytest.raises(ValueError, match="against and routing have different documents from token 0 on"):
+            modtf.analyse_routing(one, "saturation", against=wrong)
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 6])
@@ -99,6 +105,20 @@ def test_a_balanced_router_has_the_choices_of_each_token():
     assert (loads.sum(axis=1) == 400 + 4 * 300).all()
     assert loads.mean() == pytest.approx(1600 / 8)
     assert loads.var(axis=0).mean() == pytest.approx(400 * 7 / 64 + 300 / 4, rel=0.05)
+
+
+@pytest.mark.parametrize("permutations", [0, 1])
+def test_sentences_hold_no_unknown_number(permutations):
+    arrays = ignorant(0)
+    found = modtf.analyse_routing(arrays, against=unrelated(arrays, 1), permutations=permutations).found
+    for name, one in found.items():
+        assert "nan" not in " ".join(one.sentences), name
+
+
+def test_a_label_without_letters_is_not_the_whole_layer():
+    arrays = ignorant(0) | {"label_names": np.array(["", "law", "news", "verse"])}
+    found = table("domain_specialisation", arrays, permutations=2).sort_index().loc[0, "domain_distance"]
+    assert found.index.tolist() == ["", "''", "law", "news", "verse"]
 
 
 def test_few_permutations_give_a_band_that_holds_95_in_100():

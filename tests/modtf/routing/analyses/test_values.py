@@ -189,12 +189,14 @@ def test_documents_are_shifted_around_their_end():
 
 
 def test_samples_are_whole_documents():
-    data = choices(routed(5), DOCUMENTS, NUMBER, against=routed(6), token_ids=np.arange(len(DOCUMENTS)))
+    ids = np.arange(len(DOCUMENTS))
+    data = choices(routed(5), DOCUMENTS, NUMBER, against=routed(6), token_ids=ids, spans=ids)
     some = sample(data, 60, seed=0)
     kept = DOCUMENTS[some.token_ids]
     assert 30 <= len(kept) <= 60
     assert all((kept == one).sum() == (one == DOCUMENTS).sum() for one in set(kept))
     assert (some.experts == data.experts[:, some.token_ids]).all()
+    assert np.array_equal(some.spans, some.token_ids)
     assert some.against is not None
     assert (some.against.experts == data.against.experts[:, some.token_ids]).all()
     assert some.notes[-1].startswith(f"{len(kept)} of 150 tokens are used")

@@ -183,6 +183,9 @@ def test_documents_may_be_mixed_but_should_not_come_back():
     for name, estimate in found.hard.values.items():
         chance = expected.hard.values[name].chance
         assert estimate.chance == pytest.approx(chance, rel=0.05, abs=0.02, nan_ok=True)
+    number = len(np.unique(documents))
+    assert any(text.startswith(f"{number} documents come back after tokens of") for text in found.warnings)
+    assert not any("come back" in text for text in expected.warnings)
     half = len(order) // 2
     chunks = [(gates[o], labels[o], documents[o]) for o in (order[:half], order[half:])]
     (pieces,) = measure_activations(chunks, permutations=20)

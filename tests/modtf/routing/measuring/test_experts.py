@@ -117,6 +117,7 @@ def test_chunks_and_bfloat16(routing):
         ({"weights": [[-1.0, 2.0]]}, "weights of token 0"),
         ({"weights": [[np.nan, 2.0]]}, "weights of token 0"),
         ({"weights": [["a", "b"]]}, "weights are of type <U1"),
+        ({"weights": [[16128, 15975]]}, "weights are integers from 15975 to 16128, as bfloat16 that was"),
         ({"shared": [9]}, "shared holds 9"),
         ({"shared": [0, 2]}, "no expert was chosen"),
         ({"experts": [[0, 1], [2, 2]], "labels": [0, 1]}, "Token 1 of layer 0 was sent to expert 2 twice"),

@@ -40,6 +40,7 @@ def test_few_tokens_look_exclusive_and_chance_says_so(layer):
     assert rows[3]["top_label_chance"] > rows[0]["top_label_chance"] + 0.1
     assert rows[0]["top_label_chance"] == pytest.approx(rows[0]["top_label_share"], abs=0.03)
     assert rows[4]["tokens"] == 0
+    assert rows[4]["top_label"] is None
     assert np.isnan(rows[4]["top_label_share"])
     assert np.isnan(rows[4]["top_label_chance"])
 
@@ -71,3 +72,10 @@ def test_rare_labels_are_named():
     assert any("1 of 4 labels have fewer than 20 tokens" in text for text in found.warnings)
     assert any("1 of 4 labels are in only one group of tokens" in text for text in found.warnings)
     assert all(text.endswith("They are 9.") for text in found.warnings)
+
+
+def test_a_level_of_confidence_is_not_rounded():
+    gates, labels = draw_tokens(SPECIALISED, 300, seed=0)
+    for given in (labels, None):
+        (found,) = measure_activations(gates, given, permutations=0, confidence=0.999)
+        assert "Intervals: 99.9%." in found.how

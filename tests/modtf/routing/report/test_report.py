@@ -126,6 +126,7 @@ def test_the_tables(atlas, layers):
     assert len(modules) == 2 * 2 * 5
     hard = modules[(modules["by"] == "hard") & (modules["layer"] == 1)].set_index("module")
     assert hard.loc[1:3, "top_label_name"].tolist() == list(LABELS)
+    assert hard.loc[[0], ["top_label", "top_label_name"]].isna().all(axis=None), "never used"
     assert hard["too_few"].tolist() == [True, False, False, False, True]
     one = activation[(activation["by"] == "mass") & (activation["layer_name"] == "above")]
     matrix = one.pivot(index="label", columns="module", values="probability").to_numpy()
