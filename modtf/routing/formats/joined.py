@@ -172,10 +172,21 @@ def _without_padding(experts: NDArray[np.int32], arrays: dict[str, NDArray[Any]]
 
 
 def _is_repeated(experts: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which rows have expert 0 in all layers and choices, which marks padding."""
-    if experts.shape[2] == 1:
-        return np.zeros(len(experts), bool)
-    return (experts == 0).all(axis=(1, 2))
+    """Return which rows have expert 0 in all layers and choices, which marks padding.
+
+    With one choice per token, a token may have it. Warn if these are many more than independent layers give.
+    """
+    zeros = (experts == 0).all(axis=2)
+    rows = zeros.all(axis=1)
+    if experts.shape[2] > 1:
+        return rows
+    number = int(rows.sum())
+    if number > 3 + 3 * len(rows) * zeros.mean(axis=0).prod():
+        warn(
+            f"{number} of {len(rows)} rows have expert 0 in all {experts.shape[1]} layers, as padding and "
+            "unwritten rows do. They are counted as tokens. If they are padding, leave them out."
+        )
+    return np.zeros(len(rows), bool)
 
 
 def as_found(arrays: dict[str, NDArray[Any]]) -> Found:

@@ -145,7 +145,7 @@ def label_counts(layers: Sequence[LayerMeasures], names: Names) -> page.Table:
     """Return the tokens of each label, in the layer that routes most of them."""
     of_layers = [pd.Series(layer.label_counts, layer.labels) for layer in layers]
     most = pd.concat(of_layers, axis=1).max(axis=1).astype(int)
-    counts = pd.DataFrame({"label": list(map(names.label, most.index)), "tokens": most.to_numpy()})
+    counts = pd.DataFrame({"label": list(map(names.label, most.index.tolist())), "tokens": most.to_numpy()})
     return page.Table(counts.sort_values("tokens", ascending=False, kind="stable"))
 
 

@@ -1,6 +1,7 @@
 """Files that look like something else: each gives a right number, or one line that says what is wrong."""
 
 import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,22 @@ def test_what_is_not_applied_is_reported(arrays, message):
     with pytest.warns(UserWarning, match=message) as notes:
         modtf.read_routing(arrays)
     assert len(notes) == 1
+
+
+@pytest.mark.parametrize("padding", [0, 20])
+def test_rows_of_zeros_of_one_choice_are_reported(padding):
+    """They may be tokens, so they are counted."""
+    experts = (
+        np.random.default_rng(0).integers(4, size=(TOKENS, 6, 1))
+        * (np.arange(TOKENS) >= padding)[:, None, None]
+    )
+    choice = {"token_ids": list(range(TOKENS)), "routed_experts": experts}
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        routing = modtf.read_routing({"prompt_token_ids": [7], "choices": [choice]}, num_experts=4)
+    assert routing.num_tokens == TOKENS
+    texts = [str(note.message) for note in notes]
+    assert [text.partition(" rows")[0] for text in texts] == ["20 of 60"] * (padding > 0)
 
 
 def test_missing_labels_in_a_list_are_reported():
