@@ -32,8 +32,8 @@ def test_a_layer_of_one_label_has_a_gap_in_the_figure(layers, tmp_path):
     assert [layer.labels.tolist() for layer in layers] == [[0], [1, 2], [0, 1, 2]]
     information, load = draw_layers(layers, modtf.routing.Names()).figure.axes
     expected = [layer.hard.values["adjusted_mutual_information"].value for layer in layers[1:]]
-    np.testing.assert_allclose(information.lines[1].get_ydata(), [np.nan, *expected])
-    assert np.isfinite(load.lines[1].get_ydata().astype(float)).all()
+    np.testing.assert_allclose(np.array(information.lines[1].get_ydata(), float), [np.nan, *expected])
+    assert np.isfinite(np.array(load.lines[1].get_ydata(), float)).all()
     page = write_routing_report(layers, tmp_path).read_text()
     assert "3 layers, 6 modules, 3 labels, 600 tokens." in page
 
