@@ -26,7 +26,7 @@ BESIDE = "beside"  # the verdict of evidence that is shown but not judged
 MEASURED = {SUPPORTED, CONTRADICTED, UNDECIDED}
 ORDER = {CONTRADICTED: 0, NOT_ENOUGH: 1, UNDECIDED: 2}  # the evidence that decided the verdict comes first
 #: claim -> (kind, evidence)
-Found = dict[str, list[tuple[tuple[str, ...], Evidence]]]
+ByClaim = dict[str, list[tuple[tuple[str, ...], Evidence]]]
 COLUMNS = ["claim", "text", "figure", "statistic", *KIND, "kind", "evidence", "value", "low", "high"]
 COLUMNS += ["expected", "margin", "p_against", "p_against_corrected", "p_for", "num_tasks", "num_models"]
 COLUMNS += ["num_missing", "evidence_verdict", "num_tasks_needed", "why", "is_ratio"]
@@ -83,7 +83,7 @@ def judge_all(
 
 
 def _shifts(
-    tables: Mapping[str, pd.DataFrame], found_at: Mapping[str, Found], checkpoint: str
+    tables: Mapping[str, pd.DataFrame], found_at: Mapping[str, ByClaim], checkpoint: str
 ) -> pd.DataFrame:
     """Return p_shift of each claim and task type with a number that another checkpoint judges differently."""
     pieces = {name: list(_named(evidence)) for name, evidence in found_at.items()}
@@ -103,7 +103,7 @@ def _shifts(
     return table.groupby(["claim", "kind"])[["p_shift"]].min()
 
 
-def _named(by_claim: Found) -> Iterator[tuple[tuple[str, str, str], Evidence]]:
+def _named(by_claim: ByClaim) -> Iterator[tuple[tuple[str, str, str], Evidence]]:
     for name, pieces in by_claim.items():
         for kind, piece in pieces:
             yield (name, kind_label(*kind), piece.name), piece
@@ -123,9 +123,9 @@ def _false_discoveries(judged: pd.DataFrame) -> pd.DataFrame:
 
 def _find(
     study: TrainedModels, names: Sequence[str], rules: Mapping[tuple[str, ...], Sequence[int]]
-) -> Found:
+) -> ByClaim:
     """Return the evidence for each claim, of each kind of task."""
-    by_claim: Found = {name: [] for name in names}
+    by_claim: ByClaim = {name: [] for name in names}
     for kind in study.kinds:
         whole = study.of_kind(*kind)
         whole = whole.of_rules(rules[kind]) if rules else whole
@@ -145,7 +145,7 @@ def _find(
     return by_claim
 
 
-def _judge_one(by_claim: Found) -> pd.DataFrame:
+def _judge_one(by_claim: ByClaim) -> pd.DataFrame:
     """Return the verdicts at one checkpoint."""
     tables = [_judge(name, CLAIMS[name], pieces) for name, pieces in by_claim.items()]
     return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)

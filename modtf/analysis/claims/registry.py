@@ -1,6 +1,6 @@
 """All claims by name. A new claim is a function under `@register_claim`; claims of modtf are listed here."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from modtf.checks import check_names
 from modtf.registry import Registry, origin
 
 Find = Callable[[Any], Iterable[Evidence]]
+Found = Iterator[Evidence]
 
 
 @dataclass(frozen=True, kw_only=True)

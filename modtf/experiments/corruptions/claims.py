@@ -1,6 +1,6 @@
 """The claims of the paper, judged by median accuracies; data seeds are the units, margins are ours."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial, update_wrapper
 from itertools import pairwise
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
-from modtf.analysis.claims.registry import documented_claim, register_claim
+from modtf.analysis.claims.registry import Found, documented_claim, register_claim
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions import FORMULAS, RELEASED, invariance_measure
 from modtf.experiments.corruptions.accuracy import SIZES, by_parts, ceiling, chance, methods, with_invariance
@@ -22,9 +22,6 @@ NO_CORRELATION = 0.3
 LITTLE_INVARIANCE = 0.1
 LOWEST = "severity=lowest"
 SEVERAL = 2  # the smallest number of corruptions in a composition
-
-Found = Iterator[Evidence]
-
 
 FAMILY = ("corruptions",)
 claim = partial(documented_claim, families=FAMILY)

@@ -5,10 +5,10 @@ They are judged only where both networks answer at least 90% of the questions ab
 
 from itertools import product
 
-from modtf.analysis.claims.registry import documented_claim
+from modtf.analysis.claims.registry import Found, documented_claim
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.sqoop import FAMILY, PLAIN, TREES
-from modtf.experiments.vqa.gains import Found, over
+from modtf.experiments.vqa.gains import over
 
 SHOWN_BY = "sqoop_accuracy", "gain in points of error"
 

@@ -14,16 +14,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
-from modtf.analysis.claims.registry import Find, documented_claim
+from modtf.analysis.claims.registry import Find, Found, documented_claim
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.vqa import FAMILY, MAIN, PUBLISHED_EXAMPLES, number
-from modtf.experiments.vqa.gains import MODEL, NOT_LEARNED, Found, errors, learned, over
+from modtf.experiments.vqa.gains import MODEL, NOT_LEARNED, errors, learned, over
 from modtf.metrics import MEASURES
 
 CLOSE, GAP, SMALL, RESIDUAL = 2.0, 5.0, 2.0, 3.0  # margins in points, chosen by modtf
 MODULAR = ("group_all_all", "group_group_group", "sub_sub_sub")  # the main libraries with a modular encoder
-
 
 Models = Sequence[NDArray[Any]]  # matrices [R, M] of a task's models
 

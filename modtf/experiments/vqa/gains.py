@@ -1,10 +1,9 @@
 """Gains in error of one network over another, in points, where both have learned the training's questions."""
 
-from collections.abc import Iterator
-
 import pandas as pd
 
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
+from modtf.analysis.claims.registry import Found
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
@@ -12,7 +11,6 @@ from modtf.analysis.trained import TrainedModels
 LEARNED = 10.0  # % error in distribution; above it, other combinations are not judged
 NOT_LEARNED = f"accuracy in distribution is below {100 - LEARNED:g}%"
 MODEL = ["width", "data_seed", "seed"]  # models that agree in these are compared
-Found = Iterator[Evidence]
 
 
 def errors(study: TrainedModels, distribution: str, *names: str) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Claims about collapse (modules that no rule uses) and specialisation (one rule, one module)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from itertools import product
 
@@ -16,6 +16,7 @@ from modtf.analysis.claims.numbers import (
     share_lost,
     slopes,
 )
+from modtf.analysis.claims.registry import Found
 from modtf.analysis.rows import has_unequal_rules
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.claims import KEY, LEARNED, claim
@@ -23,8 +24,6 @@ from modtf.metrics import Measure
 
 BARS, BY_RULES = (f"collapse_and_specialisation_{name}" for name in ("bars", "vs_num_rules"))
 SMALL_SHARE = 0.5  # marginally better: by less than this share of gt_modular's gain
-
-Found = Iterator[Evidence]
 UNEQUAL = Evidence("collapse", lacking="rules are unequally frequent, so perfect routing collapses, too")
 
 

@@ -1,6 +1,5 @@
 """Claims about which variant performs better, and when."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from modtf.analysis.claims.evidence import (
@@ -11,6 +10,7 @@ from modtf.analysis.claims.evidence import (
     share_evidence,
 )
 from modtf.analysis.claims.numbers import advantage, slopes
+from modtf.analysis.claims.registry import Found
 from modtf.analysis.ranking import votes
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
@@ -23,8 +23,6 @@ RELATIVE = "relative reduction of the loss or error"
 AT_FEW = f"{RELATIVE} in distribution, R <= {FEW_RULES}"
 DOUBLING = f"{RELATIVE} in distribution: growth per doubling of R"
 PAIRS, BY_RULES = "paired_comparisons", "performance_vs_num_rules"
-
-Found = Iterator[Evidence]
 
 
 def _over(study: TrainedModels, first: str, second: str, *where: str, above: float = 0.0) -> Found:
