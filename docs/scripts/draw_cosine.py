@@ -153,10 +153,14 @@ def tables(
     """Return the tables of a page: the search for rates, then performance and ratios of every task type."""
     found = [rates(losses)]
     for part in study.by_kind:
-        for table in (compared(part, names), schedules(part, constant, names)):
-            titled = f"**{kind_label(*part.kinds[0])}, cosine schedule**\n\n{table}"
-            found.append(stands_on(part.cells, part.checkpoint, titled))
+        made = compared(part, names), schedules(part, constant, names)
+        found += [titled(part, "cosine schedule", table) for table in made]
     return found
+
+
+def titled(part: modtf.Study, words: str, table: str) -> str:
+    """Return a table with its task type, a few words and the lines of `stands_on` above it."""
+    return stands_on(part.cells, part.checkpoint, f"**{kind_label(*part.kinds[0])}, {words}**\n\n{table}")
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:

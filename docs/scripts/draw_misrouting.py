@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from draw_cosine import titled
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
@@ -133,11 +134,7 @@ def crossed(study: modtf.Study) -> str:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
-    tables = [
-        stands_on(part.cells, part.checkpoint, f"**{kind}, constant rate {rate}**\n\n{costs(part)}")
-        for part in study.by_kind
-        for kind, rate in [(kind_label(*part.kinds[0]), RATES[part.kinds[0][0]])]
-    ]
+    tables = [titled(part, f"constant rate {RATES[part.kinds[0][0]]}", costs(part)) for part in study.by_kind]
     made = stands_on(study.cells, study.checkpoint, halved(study)), verdicts(study)
     return {"misrouting.md": [*tables, *made, stands_on(study.cells, "last", crossed(study))]}
 

@@ -15,12 +15,11 @@ docs/study.
 from pathlib import Path
 
 import pandas as pd
-from draw_cosine import rates, trial_losses
+from draw_cosine import rates, titled, trial_losses
 from draw_cross import cross, cross_table
 from draw_misrouting import costs, halved, verdicts
 
 import modtf
-from modtf.analysis import kind_label
 from modtf.analysis.contents import stands_on
 from modtf.experiments.modarch.studies.factors_cosine import trials
 from modtf.experiments.modarch.studies.misrouting_cosine import RATES, routings
@@ -42,14 +41,7 @@ def tuned() -> pd.DataFrame:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
-    tables = [
-        stands_on(
-            part.cells,
-            part.checkpoint,
-            f"**{kind_label(*part.kinds[0])}, cosine schedule**\n\n{costs(part)}",
-        )
-        for part in study.by_kind
-    ]
+    tables = [titled(part, "cosine schedule", costs(part)) for part in study.by_kind]
     crossed = stands_on(study.cells, "last", cross_table(cross(study, CROSSED)))
     half = stands_on(study.cells, study.checkpoint, halved(study))
     return {"misrouting.md": [crossed, *tables, half, verdicts(study), rates(tuned())]}

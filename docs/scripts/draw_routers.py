@@ -10,11 +10,12 @@ python docs/scripts/draw_routers.py
 from pathlib import Path
 
 import pandas as pd
+from draw_cosine import titled
 
 import modtf
-from modtf.analysis import IN, OUT, kind_label
+from modtf.analysis import IN, OUT
 from modtf.analysis.claims.evidence import mean_evidence
-from modtf.analysis.contents import stands_on, whole_kinds
+from modtf.analysis.contents import whole_kinds
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import match_members
@@ -198,12 +199,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         made += [prices(part)] * bool(_with_twins(part))
         if any("start" in cell.cell["model_options"] for cell in part.cells):
             made += [started(part, "alignment", ".2f", ends=True), started(part, "loss", ".4f")]
-        tables += [
-            stands_on(
-                part.cells, part.checkpoint, f"**{kind_label(*part.kinds[0])}, constant rates**\n\n{table}"
-            )
-            for table in made
-        ]
+        tables += [titled(part, "constant rates", table) for table in made]
     return {"routers_results.md": tables}
 
 

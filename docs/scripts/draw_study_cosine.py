@@ -12,11 +12,10 @@ It reads docs/study/first_cosine.zip, first_cosine_tuning.csv.gz, and for the co
 from pathlib import Path
 
 import pandas as pd
-from draw_cosine import rates, trial_losses
+from draw_cosine import rates, titled, trial_losses
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
-from modtf.analysis.contents import stands_on
 from modtf.analysis.table import table_cells
 from modtf.analysis.text import markdown_table
 from modtf.experiments.modarch.given import times
@@ -80,9 +79,8 @@ def measured(study: modtf.Study) -> list[str]:
     for part in study.by_kind:
         for num_rules, rows in part.results.groupby("num_rules", sort=False):
             header, cells = table_cells(rows, part.level)
-            title = f"**{kind_label(*part.kinds[0][:2])}, R = {num_rules}, cosine schedule**"
             table = markdown_table(header[:-2], [row[:-2] for row in cells])
-            tables.append(stands_on(part.cells, part.checkpoint, f"{title}\n\n{table}"))
+            tables.append(titled(part, f"R = {num_rules}, cosine schedule", table))
     return tables
 
 
