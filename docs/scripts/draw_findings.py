@@ -8,7 +8,7 @@ import pandas as pd
 from draw_cross import COSINE, RULES, TENTH, WRONG, cross
 from draw_judged import read as read_routers
 from draw_open_questions import read as read_open_questions
-from draw_prices import ranks
+from draw_prices import agreements
 from draw_prices import read as read_factors
 from learning_curves import examples_of
 from open_questions_tables import losses, models, num_models
@@ -18,7 +18,7 @@ from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims import mean_evidence
 from modtf.analysis.text import with_interval
 from modtf.analysis.tracking import BY_RULES
-from modtf.experiments.modarch.given import Dose, times, with_doses
+from modtf.experiments.modarch.given import WAYS, Dose, times, with_doses
 
 DOCS = Path(__file__).parents[1]
 NUM_RULES = 8
@@ -157,10 +157,10 @@ def alignment_and_price(studies: Studies) -> str:
     parts = [_by_kind(study)[MLP] for study in (studies.cosine, studies.misrouting)]
     within = [_price(parts[0], *which) for which in (HALF, SHARED)]
     slow, constant = ([_price(part, *which, where=OUT) for which in (HALF, SHARED)] for part in parts)
-    rows = [row.split("|") for row in ranks(studies.factors).splitlines()]
+    rows = agreements(studies.factors)
     weighted, sampled = (
-        sorted((row[3].strip().split()[0] for row in rows if any(way in cell for cell in row)), key=float)
-        for way in ("weighted", "sampled")
+        sorted((cells[0].split()[0] for _, runs, *cells in rows if runs.startswith(way)), key=float)
+        for way in WAYS.values()
     )
     return f"""\
 ## 5. Equal alignment can hide very different costs
@@ -272,10 +272,8 @@ def _load_and_alignment(study: modtf.Study) -> dict[str, str]:
 
 
 def _models(part: modtf.Study, *variants: str) -> str:
-    rows = part.performance[part.performance["num_rules"] == NUM_RULES]
-    rows = rows[rows["variant"].isin(variants)]
-    rows = rows.drop_duplicates(["variant", "model_options", "data_seed", "seed"])
-    return f"{len(rows)} models of {rows['data_seed'].nunique()} tasks"
+    rows = part.performance
+    return num_models(rows[(rows["num_rules"] == NUM_RULES) & rows["variant"].isin(variants)])
 
 
 if __name__ == "__main__":

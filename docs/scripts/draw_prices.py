@@ -28,7 +28,13 @@ def read() -> modtf.Study:
 
 
 def ranks(study: modtf.Study) -> str:
-    """Return how well measures of the final routing matrices rank their costs, in Markdown.
+    """Return `agreements` in Markdown."""
+    header = [f"{name.replace('_', ' ')}, {where.split()[0]}" for name in RANKING for where in (IN, OUT)]
+    return markdown_table(["task type", "paired runs", *header], agreements(study), left=2)
+
+
+def agreements(study: modtf.Study) -> list[list[str]]:
+    """Return how well measures of the final routing matrices rank their costs, by task type and way.
 
     Spearman's rank correlation within each task, over the paired runs of its routers; mean over ten tasks.
     """
@@ -44,8 +50,7 @@ def ranks(study: modtf.Study) -> str:
                      for name in RANKING for where in (IN, OUT)]  # fmt: skip
             routers = prices["variant"].nunique()
             rows.append([kind_label(*part.kinds[0][:2]), f"{way}, {routers} routers", *cells])
-    header = [f"{name.replace('_', ' ')}, {where.split()[0]}" for name in RANKING for where in (IN, OUT)]
-    return markdown_table(["task type", "paired runs", *header], rows, left=2)
+    return rows
 
 
 def _matrices(part: modtf.Study) -> pd.DataFrame:
