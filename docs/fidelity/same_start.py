@@ -14,11 +14,7 @@ from cells import CELLS, LEARNING_RATE, VARIANTS, WIDTH, Matched
 import modtf
 from modtf.training.compile import compile_model
 
-PLACES = {
-    "digit_encoder": "encoder_digit",
-    "rule_encoder": "encoder_operation",
-    "decoder": "decoder",
-}
+PLACES = {"digit_encoder": "encoder_digit", "rule_encoder": "encoder_operation", "decoder": "decoder"}
 
 
 def weights_of(released: dict[str, np.ndarray], variant: str) -> dict[str, np.ndarray]:

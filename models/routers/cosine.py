@@ -32,12 +32,7 @@ class Cosine(Router):
     tunable = ("temperature=0.03:3:log", "dimensions=4,8,16")
 
     def __init__(
-        self,
-        setup: RouterSetup,
-        *,
-        modules: int | None = None,
-        dimensions: int = 8,
-        temperature: float = 0.3,
+        self, setup: RouterSetup, *, modules: int | None = None, dimensions: int = 8, temperature: float = 0.3
     ):
         super().__init__(setup, modules=modules)
         initial, count, dtype = setup.initial, self.num_modules, setup.dtype

@@ -15,13 +15,7 @@ import pandas as pd
 from modtf.analysis import contents
 from modtf.analysis.comparable import CHOICES, check_checkpoint, parts_of, select_checkpoint, select_protocols
 from modtf.analysis.intervals import LEVEL
-from modtf.analysis.labels import (
-    in_report_order,
-    said_by_families,
-    variant_label,
-    with_kinds,
-    with_variants,
-)
+from modtf.analysis.labels import in_report_order, said_by_families, variant_label, with_kinds, with_variants
 from modtf.analysis.learned import shares_learned
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.tracking import judge_measures, learned_measures

@@ -92,8 +92,5 @@ def compile_model(
         losses = {"target": SettingLoss(setting, dtype=model.variable_dtype)}
     model.compiled_for_training = Compiled(optimizer, losses, settings)
     model.compile(
-        optimizer=optimizer,
-        loss=losses,
-        jit_compile=jit_compile,
-        steps_per_execution=steps_per_execution,
+        optimizer=optimizer, loss=losses, jit_compile=jit_compile, steps_per_execution=steps_per_execution
     )

@@ -184,10 +184,7 @@ def test_the_bits_of_inputs():
         ({"num_train": 2.5}, "num_train=2.5 is not valid; expected an integer"),
         ({"num_train": -1}, "num_train=-1"),
         ({"noise": -0.1}, "noise=-0.1 is not valid; expected a number between 0"),
-        (
-            {"noise": 0.5, "setting": "classification"},
-            "noise=0.5 flips half .* expected .* below 0.5",
-        ),
+        ({"noise": 0.5, "setting": "classification"}, "noise=0.5 flips half .* expected .* below 0.5"),
         ({"arch": "rnn", "withheld": 3, "num_rules": 4}, "withheld=3 of 4 rules .* expected at most 2"),
         ({"withheld": 1}, "withheld=1 has no meaning for arch='mlp'"),
         ({"arch": "mha", "search": "v2", "shell": 1.0}, "search=v1 alone"),

@@ -104,9 +104,7 @@ def routed(study: TrainedModels, place: str = "encoder") -> tuple[dict[int, list
 
 
 def claim(
-    *variants: str,
-    figure: str = "novel_accuracy_vs_combinations",
-    statistic: str = "gain in points of error",
+    *variants: str, figure: str = "novel_accuracy_vs_combinations", statistic: str = "gain in points of error"
 ) -> Callable[[Find], Find]:
     """`documented_claim` of these variants."""
     return documented_claim(figure, statistic, variants=variants, families=[FAMILY])

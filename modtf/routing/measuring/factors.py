@@ -10,13 +10,7 @@ from numpy.typing import ArrayLike
 from modtf.checks import check_integer
 from modtf.metrics.distributions import Array
 from modtf.routing.measuring.checks import Ints, Numbers
-from modtf.routing.measuring.choices import (
-    check_compared,
-    choices_of,
-    dealt,
-    layers_of,
-    whole_documents,
-)
+from modtf.routing.measuring.choices import check_compared, choices_of, dealt, layers_of, whole_documents
 from modtf.routing.measuring.experts import Experts
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.measuring.watch import measured_layers

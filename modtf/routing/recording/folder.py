@@ -31,11 +31,7 @@ class TokenArrays:
         self._kinds: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._waiting = 0
 
-    def add(
-        self,
-        layers: Mapping[Run, tuple[NDArray[Any], NDArray[Any]]],
-        **values: NDArray[Any],
-    ) -> None:
+    def add(self, layers: Mapping[Run, tuple[NDArray[Any], NDArray[Any]]], **values: NDArray[Any]) -> None:
         """Add tokens.
 
         Args:

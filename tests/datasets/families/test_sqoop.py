@@ -123,10 +123,7 @@ def test_golden():
     ("options", "message"),
     [
         ({"objects": 3}, "objects=3 is not known; expected one of 5, 2"),
-        (
-            {"variety": 35},
-            "variety=35 with symbols=36 leaves no pair for the condition 'novel'",
-        ),
+        ({"variety": 35}, "variety=35 with symbols=36 leaves no pair for the condition 'novel'"),
         ({"symbols": 4}, "symbols=4 is not valid; expected an integer of at least 5"),
         ({"symbols": 37}, "symbols=37"),
         (

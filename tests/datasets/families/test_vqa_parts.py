@@ -7,14 +7,7 @@ from PIL import Image
 from modtf.datasets import host_ops
 from modtf.datasets.families.vqa_combinations import answers, draw_combinations, find_combinations
 from modtf.datasets.families.vqa_mnist import TRUTHS, digits
-from modtf.datasets.families.vqa_rendering import (
-    SIZES,
-    corner_pairs,
-    draw_corners,
-    placing,
-    render,
-    resizing,
-)
+from modtf.datasets.families.vqa_rendering import SIZES, corner_pairs, draw_corners, placing, render, resizing
 from modtf.families.vqa_questions import TYPES, VALUES
 from modtf.task import SPLITS
 

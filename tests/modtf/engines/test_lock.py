@@ -9,14 +9,7 @@ from unittest.mock import Mock
 import pytest
 from simulated_results import write_cell
 
-from modtf.engines.lock import (
-    PATIENCE,
-    HeldError,
-    NoLocksError,
-    held,
-    is_held,
-    remove_left,
-)
+from modtf.engines.lock import PATIENCE, HeldError, NoLocksError, held, is_held, remove_left
 from modtf.engines.state import state_of
 from modtf.results.manifest import write_manifest
 from modtf.studies import grid

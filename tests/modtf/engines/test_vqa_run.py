@@ -14,12 +14,7 @@ pytestmark = pytest.mark.slow
 
 def cell_of(variant, members=((0, 0),)):
     task = modtf.Task("vqa_mnist", question="attribute", examples=2520)
-    sizes: Any = {
-        "batch_size": 42,
-        "activation_batch_size": 42,
-        "tokens": 420,
-        "tokens_per_draw": 42,
-    }
+    sizes: Any = {"batch_size": 42, "activation_batch_size": 42, "tokens": 420, "tokens_per_draw": 42}
     protocol = modtf.Protocol(
         modtf.Training(steps=4, batch_size=42, evaluations=2), modtf.Evaluation(batches=2, draws=1, **sizes)
     )

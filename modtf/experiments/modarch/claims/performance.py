@@ -2,13 +2,7 @@
 
 from dataclasses import replace
 
-from modtf.analysis.claims.evidence import (
-    RANKED,
-    Evidence,
-    agreement_evidence,
-    mean_evidence,
-    share_evidence,
-)
+from modtf.analysis.claims.evidence import RANKED, Evidence, agreement_evidence, mean_evidence, share_evidence
 from modtf.analysis.claims.numbers import advantage, slopes
 from modtf.analysis.claims.registry import Found
 from modtf.analysis.ranking import votes

@@ -10,12 +10,7 @@ from activation_tokens import QUICK, SPECIALISED, assert_same, draw_tokens, soft
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modtf.metrics import (
-    GROUPS,
-    MEASURES,
-    from_counts,
-    measure_all,
-)
+from modtf.metrics import GROUPS, MEASURES, from_counts, measure_all
 from modtf.routing.measuring import ActivationAccumulator, measure_activations
 
 WITHOUT_LABELS = {"collapse_avg", "collapse_worst", "load_variation", "effective_experts"}
