@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from modtf.routing.analyses.chance import groups_left_out, rows_of, same_loads
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.permuting import sample
+from modtf.routing.analyses.permuting import joint, sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, beyond_chance
 from modtf.routing.drawing import draw_measures
@@ -83,13 +83,10 @@ def pairs(experts: NDArray[Any], number: int) -> Ints:
 
     The diagonal holds the loads of experts.
     """
-    counts = np.zeros(number * number, np.int64)
+    matrix = np.zeros((number, number), np.int64)
     for step in range(1, experts.shape[1]):
         one, other = experts[:, step:].ravel(), experts[:, :-step].ravel()
-        both = (one >= 0) & (other >= 0)
-        key = one.astype(np.int32) * number + other
-        counts += np.bincount(key if both.all() else key[both], minlength=number * number)
-    matrix = counts.reshape(number, number)
+        matrix += joint(one.astype(np.int32), other, number)
     loads = np.bincount(experts[experts >= 0], minlength=number)
     return np.asarray(matrix + matrix.T + np.diag(loads))
 

@@ -8,7 +8,7 @@ import pandas as pd
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.chance import groups_left_out, rows_of
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.permuting import sample
+from modtf.routing.analyses.permuting import joint, sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
@@ -105,14 +105,6 @@ def shifted(documents: Ints, generator: np.random.Generator) -> Ints:
     shift = 1 + (generator.random(len(sizes)) * sizes).astype(np.int64)
     place = np.arange(len(documents)) - starts[documents]
     return np.asarray(starts[documents] + (place + shift[documents]) % sizes[documents])
-
-
-def joint(first: Ints, after: Ints, number: int) -> Ints:
-    """Return how many tokens have each pair of choices `[E, E]`; dropped tokens do not count."""
-    taken = (first >= 0) & (after >= 0)
-    key = first * number + after
-    counts = np.bincount(key if taken.all() else key[taken], minlength=number * number)
-    return counts.reshape(number, number)
 
 
 def xlog2x(most: int) -> Array:

@@ -1,4 +1,4 @@
-"""Samples of documents, and ratios without each group of documents."""
+"""Samples of documents, counts of pairs, and ratios without each group of documents."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -48,6 +48,14 @@ def take(data: Choices, rows: Ints, note: str) -> Choices:
         against=None if data.against is None else take(data.against, rows, note),
         **some,
     )
+
+
+def joint(first: NDArray[Any], after: NDArray[Any], number: int) -> Ints:
+    """Return how many tokens have each pair of choices `[E, E]`; dropped choices do not count."""
+    taken = (first >= 0) & (after >= 0)
+    key = first * number + after
+    counts = np.bincount(key if taken.all() else key[taken], minlength=number * number)
+    return counts.reshape(number, number)
 
 
 def ratios(

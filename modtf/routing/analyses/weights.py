@@ -11,7 +11,7 @@ import numpy as np
 
 from modtf.metrics.distributions import Array
 from modtf.routing.formats.safetensors import tensors_of
-from modtf.routing.formats.source import Source, explained
+from modtf.routing.formats.source import Source, by_number, explained
 from modtf.routing.measuring.checks import from_bfloat16
 
 ENDING = ".safetensors"
@@ -64,7 +64,7 @@ def down_projections(model: Any) -> list[Weights]:
         )
     return [
         Weights(name.rstrip("."), tuple(layers[name][expert] for expert in sorted(layers[name])))
-        for name in sorted(layers, key=_numbered)
+        for name in sorted(layers, key=by_number)
     ]
 
 
@@ -145,7 +145,3 @@ def _as_floats(values: Any) -> Array | None:
         return values.float().cpu().numpy() if usable else None
     floats = from_bfloat16(np.ascontiguousarray(values))
     return floats.astype(np.float32) if floats.dtype.kind == "f" else None
-
-
-def _numbered(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]

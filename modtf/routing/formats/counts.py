@@ -1,6 +1,6 @@
 """Counts: how often the tokens of each document chose each expert, `[documents, layers, experts]`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,24 @@ def found_counts(
     if top_k is not None:
         arrays["top_k"] = np.array(top_k)
     return as_found(arrays)
+
+
+def of_documents(
+    documents: Sequence[tuple[str, Mapping[int, Any]]], names: Sequence[str], top_k: int | None = None
+) -> Found:
+    """Return the arrays of documents, each given as its place and a mapping layer -> counts `[experts]`.
+
+    Raise `ValueError` unless they have the same layers, all with the same number of experts.
+    """
+    first_place, first = documents[0]
+    for place, one in documents:
+        if {n: len(counts) for n, counts in one.items()} != {n: len(counts) for n, counts in first.items()}:
+            raise ValueError(f"{place} and {first_place} have different layers or experts; expected the same")
+    if len({len(counts) for counts in first.values()}) > 1:
+        raise ValueError("its layers have different numbers of experts; expected the same number")
+    layers = sorted(first)
+    counts = np.stack([[one[layer] for layer in layers] for _, one in documents])
+    return found_counts(counts, names, [str(layer) for layer in layers], top_k)
 
 
 def stacked(parts: Sequence[tuple[str, dict[int, dict[int, int]]]]) -> Found:

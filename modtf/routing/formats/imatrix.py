@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.counts import found_counts
+from modtf.routing.formats.counts import of_documents
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
 
@@ -35,19 +35,7 @@ class Imatrix(Format):
     @classmethod
     def read(cls, source: Source) -> Found:
         files = source.files(ENDING)
-        each = [_counts(file) for file in files]
-        layers = sorted(each[0])
-        for file, one in zip(files, each, strict=True):
-            if {layer: len(values) for layer, values in one.items()} != {
-                n: len(v) for n, v in each[0].items()
-            }:
-                raise ValueError(
-                    f"{file.name} and {files[0].name} have different layers or experts; expected the same"
-                )
-        if len({len(values) for values in each[0].values()}) > 1:
-            raise ValueError("its layers have different numbers of experts; expected the same number")
-        counts = np.stack([[one[layer] for layer in layers] for one in each])
-        return found_counts(counts, [file.stem for file in files], [str(layer) for layer in layers])
+        return of_documents([(file.name, _counts(file)) for file in files], [file.stem for file in files])
 
 
 def _counts(file: Path) -> dict[int, NDArray[Any]]:

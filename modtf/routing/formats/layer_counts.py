@@ -5,9 +5,7 @@ Tools that read llama.cpp's imatrix write such files; see github.com/avifenesh/g
 
 from typing import Any
 
-import numpy as np
-
-from modtf.routing.formats.counts import found_counts
+from modtf.routing.formats.counts import of_documents
 from modtf.routing.formats.joined import whole_number
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source, check_fields
@@ -25,19 +23,9 @@ class LayerCounts(Format):
     @classmethod
     def read(cls, source: Source) -> Found:
         documents = [(place, content, _counts(place, content)) for place, content in source.contents()]
-        first_place, first, expected = documents[0]
-        for place, _, one in documents:
-            if {layer: len(counts) for layer, counts in one.items()} != {
-                n: len(c) for n, c in expected.items()
-            }:
-                raise ValueError(
-                    f"{place} and {first_place} have different layers or experts; expected the same"
-                )
-        layers = sorted(expected)
-        counts = np.stack([[one[layer] for layer in layers] for *_, one in documents])
         names = [str(content.get("label", place)) for place, content, _ in documents]
-        top_k = first.get("model", {}).get("top_k_experts")
-        return found_counts(counts, names, [str(layer) for layer in layers], top_k)
+        top_k = documents[0][1].get("model", {}).get("top_k_experts")
+        return of_documents([(place, one) for place, _, one in documents], names, top_k)
 
 
 def _counts(place: str, content: Any) -> dict[int, Any]:

@@ -4,7 +4,6 @@ Each rank writes a file of JSON lines, with one line per step, block and layer. 
 bfloat16 in a separate file. Source: docs.nvidia.com/megatron-core, `core.transformer.moe.router_trace`.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import integers
+from modtf.routing.formats.joined import integers, warn
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import JSON_LINES, Source, check_fields, json_lines
 from modtf.routing.measuring.checks import BFLOAT16
@@ -93,7 +92,7 @@ def _without_repeats(traces: Sequence[Trace], name: str) -> list[Trace]:
     for trace in traces:
         seen.setdefault((trace.step, trace.layer, trace.experts.tobytes()), trace)
     if len(seen) < len(traces):
-        _warn(
+        warn(
             f"{len(traces) - len(seen)} records of {name} repeat another record of the same step and layer, "
             "as recomputed activations do. They are left out."
         )
@@ -108,7 +107,7 @@ def _without_copies(ranks: Sequence[list[Trace]]) -> list[list[Trace]]:
         if not any(all(one.same(other) for one, other in both) for both in pairs):
             kept.append(traces)
     if len(kept) < len(ranks):
-        _warn(
+        warn(
             f"{len(ranks) - len(kept)} of {len(ranks)} files hold the same routing as another, as "
             "tensor-parallel ranks do. They are left out."
         )
@@ -119,7 +118,7 @@ def _without_copies(ranks: Sequence[list[Trace]]) -> list[list[Trace]]:
 def _warn_of_stages(ranks: Sequence[list[Trace]]) -> None:
     where = [{trace.layer for trace in traces} for traces in ranks]
     if any(one & other for number, one in enumerate(where) for other in where[:number]):
-        _warn(
+        warn(
             f"{len(ranks)} ranks have the same layer numbers. Their tokens are joined, as for data-parallel "
             "ranks. If the ranks are pipeline stages that number their layers from 0, put each stage's "
             "files into its own folder."
@@ -143,7 +142,7 @@ def _aligned(layers: dict[Layer, list[Trace]]) -> list[Layer]:
                 "If pipeline stages number their layers from 0, read each stage from its own folder."
             )
     if others:
-        _warn(
+        warn(
             f"{', '.join(map(_words, others))} did not route the same tokens as {_words(first)}, because "
             "layers that predict several tokens ahead see fewer. They are left out."
         )
@@ -165,7 +164,3 @@ def _logits(trace: Trace) -> NDArray[Any]:
 def _words(name: Layer) -> str:
     block, mtp, layer = name
     return f"{block} {layer}" if mtp < 0 else f"{block} {mtp}, {layer}"
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=2)

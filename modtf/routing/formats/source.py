@@ -121,9 +121,10 @@ def _load_json(file: Path) -> Any:
 LOADERS = {".json": _load_json, ".pt": _load_torch, ".pth": _load_torch}
 
 
-def by_number(path: Path) -> list[tuple[int, str]]:
-    """Return a sort key that puts rank2 before rank10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name)]
+def by_number(path: Path | str) -> list[tuple[int, str]]:
+    """Return a sort key of a file, or of a name, that puts rank2 before rank10."""
+    parts = re.split(r"(\d+)", path if isinstance(path, str) else path.name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _check_path(path: Path) -> None:
