@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 import modtf
 from modtf.analysis.text import markdown_table
 
-Ints, Floats = NDArray[np.int64], NDArray[np.float64]
+Ints = NDArray[np.int64]
 Scores = dict[str, float]
 LOCALITY = {
     "repetition": ["first_choice_repeated", "any_choice_repeated"],

@@ -216,7 +216,7 @@ def run_names(paths: list[str]) -> list[str]:
 
 def out_of_order(names: list[str]) -> str:
     """Return a warning if the last of the names, such as step1000, does not have the largest number."""
-    largest = max(names, key=lambda name: by_number(Path(name)))
+    largest = max(names, key=by_number)
     if len({re.sub(r"\d+", "", name) for name in names}) > 1 or largest == names[-1]:
         return ""
     return (

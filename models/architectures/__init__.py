@@ -1,4 +1,4 @@
-"""Architectures. One file and one line here add one, and every router works with it. `register_architecture`
+"""Architectures. One file and its name here add one, and every router works with it. `register_architecture`
 adds one from outside. Importing this module does not import Keras."""
 
 from collections.abc import Callable
@@ -28,18 +28,10 @@ def check_architecture(name: str, architecture: Any) -> None:
         )
 
 
+NAMES = ("mlp", "mha", "rnn", "corruptions", "vqa", "film", "mac", "vector_nmn")
 ARCHITECTURES: Registry[type["ModularModel"]] = Registry(
     "architecture",
-    {
-        "mlp": "modtf.models.architectures.mlp",
-        "mha": "modtf.models.architectures.mha",
-        "rnn": "modtf.models.architectures.rnn",
-        "corruptions": "modtf.models.architectures.corruptions",
-        "vqa": "modtf.models.architectures.vqa",
-        "film": "modtf.models.architectures.film",
-        "mac": "modtf.models.architectures.mac",
-        "vector_nmn": "modtf.models.architectures.vector_nmn",
-    },
+    {name: f"modtf.models.architectures.{name}" for name in NAMES},
     check_architecture,
 )
 

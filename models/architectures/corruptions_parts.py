@@ -10,7 +10,6 @@ from typing import Any
 import keras
 from keras import initializers, layers, ops
 
-SIZES = 4  # widths of the small network's convolutions, as multiples of the first
 DROPOUT = (0.1, 0.3, 0.5, 0.5)
 COLOURS = 3  # channels of an image
 

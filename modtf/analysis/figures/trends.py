@@ -37,16 +37,12 @@ def against_rules(study: TrainedModels, choice: Choice) -> Pictures:
 def of_several_rules(study: TrainedModels) -> pd.DataFrame:
     """Return the results of families whose tasks can have other numbers of rules."""
     rows = study.results
-    fixed = [name for name in rows["arch"].unique() if has_fixed_rules(FAMILIES[name])]
+    names = rows["arch"].unique()
+    fixed = [name for name in names if type(FAMILIES[name]).fixed_rules is not Family.fixed_rules]
     kept = rows[~rows["arch"].isin(fixed)]
     if fixed and kept.empty:
         raise NothingToDraw(f"the number of rules is fixed by the task in {', '.join(fixed)}")
     return kept
-
-
-def has_fixed_rules(family: Family) -> bool:
-    """Return whether a family fixes the number of rules of its tasks, so that R cannot be an axis."""
-    return type(family).fixed_rules is not Family.fixed_rules
 
 
 @register_figure("performance_vs_width")

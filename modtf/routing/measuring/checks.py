@@ -209,10 +209,6 @@ class Numbers:
         self.names: dict[str, int] = {}
         self._named: bool | None = None
 
-    def name(self, number: int) -> str:
-        """Return the name that a number stands for."""
-        return next((name for name, one in self.names.items() if one == number), str(number))
-
     def of(self, values: ArrayLike, num_tokens: int, hint: str = "") -> Ints:
         """Return numbers `[tokens]`; `ValueError` if values are invalid, or only some chunks have names."""
         try:
