@@ -48,9 +48,8 @@ def effective_rank(A: ArrayLike) -> float:
         return float("nan")
     tall = A if len(A) > A.shape[1] else A.T
     if len(tall) > 4 * tall.shape[1]:  # singular values to 1e-8, in a tenth of the time
-        parts = np.array_split(
-            tall, len(tall) // 64 + 1
-        )  # so small that BLAS starts no threads, which would cost more
+        # The parts are so small that BLAS starts no threads, which would cost more.
+        parts = np.array_split(tall, len(tall) // 64 + 1)
         values = np.sqrt(np.maximum(np.linalg.eigvalsh(sum(part.T @ part for part in parts)), 0.0))
     else:
         values = np.linalg.svd(A, compute_uv=False)

@@ -12,12 +12,8 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 SCRIPTS = [path for path in sorted((DOCS / "scripts").glob("draw_*.py")) if "def texts(" in path.read_text()]
 assert SCRIPTS
-LONG = (
-    "draw_findings",
-    "draw_study",
-    "draw_misrouting",
-    "draw_routers",
-)  # of hundreds of models, up to a minute
+# of hundreds of models, up to a minute
+LONG = ("draw_findings", "draw_study", "draw_misrouting", "draw_routers")
 
 MARKED = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in LONG)) for path in SCRIPTS

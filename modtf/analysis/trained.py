@@ -52,9 +52,8 @@ class TrainedModels:
         level: float = LEVEL,
         progress: Progress = iter,
     ):
-        needed = [
-            name for name in (*COLUMNS, "protocol", "folder") if name != "place"
-        ]  # older tables lack it
+        # Older tables have no place.
+        needed = [name for name in (*COLUMNS, "protocol", "folder") if name != "place"]
         is_table = isinstance(results, pd.DataFrame)
         if lacking := [name for name in needed if name not in results] if is_table else ["all"]:
             raise ValueError(

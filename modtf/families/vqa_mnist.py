@@ -18,15 +18,9 @@ PUBLISHED_EXAMPLES = 210_000
 ROUNDS = (1, 2, 5, 8, 10, 20)
 MAIN = ("all_all_all", "all_group_group", "group_all_all", "group_group_group", "sub_sub_sub")
 OTHERS = (
-    "all_sub_all",
-    "all_all_all_bn",
-    "all_sub_all_bn",
-    "sub_subfind_sub",
-    "all_all_group",
-    "all_all_sub",
-    "all_mixed_all",
-    "sub_mixed_all",
-)
+    "all_sub_all", "all_all_all_bn", "all_sub_all_bn", "sub_subfind_sub", "all_all_group", "all_all_sub",
+    "all_mixed_all", "sub_mixed_all",
+)  # fmt: skip
 
 
 @register_family("vqa_mnist")

@@ -128,9 +128,8 @@ def unfinished_trial(loop: Any, chance: random.Random) -> None:
     (folder,) = (path for path in out.iterdir() if path.name != "other")
     cell = Cell.from_dict(json.loads((folder / "config.json").read_text()))
     written = [*sorted(folder.glob("checkpoint*.npz")), *out.glob(f"other/{folder.name}/checkpoint*.npz")]
-    checkpoints = [
-        dict(np.load(path)) for path in written
-    ]  # the other may be this cell, killed at another step
+    # The other may be this cell, killed at another step.
+    checkpoints = [dict(np.load(path)) for path in written]
     identity = str(checkpoints[0]["identity"])
     files = sorted(path for path in folder.iterdir() if path.is_file())
     others = [path for path in out.glob("other/*/*") if path.is_file()]  # not what was being written

@@ -70,9 +70,8 @@ def evidence_words(row: pd.Series, level: float) -> str:
     """Return the decisive number, its unit and interval, the expected value, and why it did not decide."""
     if not math.isfinite(row["value"]):
         return row["why"]
-    value, *ends = (
-        round(row[name], 9) for name in ("value", "low", "high")
-    )  # rounding turns a correlation of 1e-17 into 0
+    # Rounding turns a correlation of 1e-17 into 0.
+    value, *ends = (round(row[name], 9) for name in ("value", "low", "high"))
     if row["is_ratio"]:
         value, *ends = (as_ratio(number) for number in (value, *ends[::-1]))
     weakest = f" (weakest of {row['num_pieces']})" if row["num_pieces"] > 1 else ""

@@ -151,9 +151,8 @@ def mac(model, images, words, plain):
         scores = plain.dense(np.maximum(control[:, None] * both, 0), model.place_score)
         read = (softmax(scores) * image).sum(axis=1)
         memory = plain.dense(np.concatenate([read, memory], axis=-1), model.write)
-    plain.macs -= (
-        image.shape[1] * 4 * WIDTH * WIDTH * (len(model.turned) - 1)
-    )  # the model computes this half once
+    # The model computes this half once.
+    plain.macs -= image.shape[1] * 4 * WIDTH * WIDTH * (len(model.turned) - 1)
     return plain.classify(np.concatenate([memory, plain.dense(last, model.of_question)], -1), model, bn=False)
 
 

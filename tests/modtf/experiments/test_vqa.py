@@ -22,33 +22,17 @@ from modtf.results.schema import COLUMNS
 from modtf.studies import load_study
 
 NOVEL = {  # % of error, as the published claims have it
-    "all_all_all": 30,
-    "all_group_group": 30,
-    "group_all_all": 15,
-    "group_group_group": 14,
-    "sub_sub_sub": 28,
-    "sub_all_all": 22,
-    "routed": 25,
-    "all_sub_all": 27,
-    "all_all_all_bn": 28,
-    "all_sub_all_bn": 27,
-    "sub_subfind_sub": 28.5,
-    "all_all_group": 30,
-    "all_all_sub": 30.5,
-    "all_mixed_all": 30,
+    "all_all_all": 30, "all_group_group": 30, "group_all_all": 15, "group_group_group": 14, "sub_sub_sub": 28,
+    "sub_all_all": 22, "routed": 25, "all_sub_all": 27, "all_all_all_bn": 28, "all_sub_all_bn": 27,
+    "sub_subfind_sub": 28.5, "all_all_group": 30, "all_all_sub": 30.5, "all_mixed_all": 30,
     "sub_mixed_all": 24,
-}
+}  # fmt: skip
 JUDGED = (
-    "group_encoders_beat_one",
-    "group_encoders_beat_those_per_sub_task",
-    "encoders_per_sub_task_beat_one",
-    "classifiers_gain_nothing",
-    "libraries_are_alike_in_distribution",
-    "group_encoders_beat_the_usual",
-    "residual_or_find_is_alike",
-    "modular_encoders_beat_one_of_mixed_modules",
+    "group_encoders_beat_one", "group_encoders_beat_those_per_sub_task", "encoders_per_sub_task_beat_one",
+    "classifiers_gain_nothing", "libraries_are_alike_in_distribution", "group_encoders_beat_the_usual",
+    "residual_or_find_is_alike", "modular_encoders_beat_one_of_mixed_modules",
     "more_data_do_not_close_the_gap",
-)
+)  # fmt: skip
 
 
 def results(iid=4.0, examples=2_100_000, rounds=(2, 5), novel=NOVEL):

@@ -27,9 +27,8 @@ from modtf.studies.load import register_study
 
 STEPS, EPOCHS, SITES, MODULES = 1_090, 10, 6, 6
 SEARCHED = 2  # epochs
-ALL_OF_MODULAR = (
-    EPOCHS * 15 + MODULES * (EPOCHS + SITES * SEARCHED) * 31
-)  # steps of 4,000 images with 256 views a batch
+# in steps of 4,000 images with 256 views a batch
+ALL_OF_MODULAR = EPOCHS * 15 + MODULES * (EPOCHS + SITES * SEARCHED) * 31
 FIRST_SITES = (2, 2, 2, 1, 2, 2)  # the search's result for data seed 0, in the order of the corruptions
 
 

@@ -51,36 +51,16 @@ class Search:
 #: setting -> router -> the rate with the lowest validation loss
 RATES: Rates = {
     "classification": {
-        "perfect": 3e-3,
-        "uniform": 1e-2,
-        "sampled at random": 3e-3,
-        "dense": 1e-2,
-        "dense, penalty": 1e-2,
-        "top-2": 1e-2,
-        "top-2, penalty": 3e-3,
-        "top-2, bias": 3e-3,
-        "top-1": 1e-2,
-        "top-1, penalty": 3e-3,
-        "top-1, bias": 3e-3,
-        "expert choice 1": 3e-3,
-        "expert choice 2": 3e-3,
+        "perfect": 3e-3, "uniform": 1e-2, "sampled at random": 3e-3, "dense": 1e-2, "dense, penalty": 1e-2,
+        "top-2": 1e-2, "top-2, penalty": 3e-3, "top-2, bias": 3e-3, "top-1": 1e-2, "top-1, penalty": 3e-3,
+        "top-1, bias": 3e-3, "expert choice 1": 3e-3, "expert choice 2": 3e-3,
     },
     "regression": {
-        "perfect": 3e-2,
-        "uniform": 3e-2,
-        "sampled at random": 1e-2,
-        "dense": 1e-2,
-        "dense, penalty": 1e-2,
-        "top-2": 1e-2,
-        "top-2, penalty": 1e-2,
-        "top-2, bias": 1e-2,
-        "top-1": 1e-2,
-        "top-1, penalty": 1e-3,
-        "top-1, bias": 3e-3,
-        "expert choice 1": 1e-2,
-        "expert choice 2": 1e-2,
+        "perfect": 3e-2, "uniform": 3e-2, "sampled at random": 1e-2, "dense": 1e-2, "dense, penalty": 1e-2,
+        "top-2": 1e-2, "top-2, penalty": 1e-2, "top-2, bias": 1e-2, "top-1": 1e-2, "top-1, penalty": 1e-3,
+        "top-1, bias": 3e-3, "expert choice 1": 1e-2, "expert choice 2": 1e-2,
     },
-}
+}  # fmt: skip
 
 
 def routers() -> dict[str, Grid]:

@@ -17,32 +17,18 @@ from modtf.studies.load import register_study
 SHARED = grid(num_rules=8, members=tuple((task, 0) for task in range(10, 20)))
 #: (matrix, amount): whether sampling from the matrix differs from weighting by it
 DOSES = {
-    ("spread", 0.0): False,
-    ("spread", 0.875): True,
-    ("spread", 0.5): True,
-    ("block", 2): True,
-    ("collapsed", 2): False,
-    ("spread", 0.75): True,
-    ("block", 4): True,
-    ("collapsed", 4): True,
-    ("collapsed", 8): True,
-    ("spread", 0.25): True,
-    ("spread", 0.1): True,
-}
+    ("spread", 0.0): False, ("spread", 0.875): True, ("spread", 0.5): True, ("block", 2): True,
+    ("collapsed", 2): False, ("spread", 0.75): True, ("block", 4): True, ("collapsed", 4): True,
+    ("collapsed", 8): True, ("spread", 0.25): True, ("spread", 0.1): True,
+}  # fmt: skip
 
 
 #: (matrix, amount, hard) for the rnn, in regression. In a pilot run of tasks 5 and 6 (20 matrices, 4,000
 #: steps) sampled `spread` was near the useless matrix from 0.25 on, and `collapsed` was near its block
 IN_RNN = (
-    ("spread", 0.0, False),
-    ("spread", 0.875, False),
-    ("spread", 0.5, False),
-    ("block", 2, False),
-    ("spread", 0.1, True),
-    ("block", 2, True),
-    ("collapsed", 2, False),
-    ("spread", 0.5, True),
-)
+    ("spread", 0.0, False), ("spread", 0.875, False), ("spread", 0.5, False), ("block", 2, False),
+    ("spread", 0.1, True), ("block", 2, True), ("collapsed", 2, False), ("spread", 0.5, True),
+)  # fmt: skip
 
 
 def dose(matrix: str, amount: float, hard: bool) -> Grid:

@@ -37,23 +37,13 @@ VARIANTS = ("modular_op", "monolithic")  # `modular` has the dense router, `gt_m
 #: setting -> row -> the rate with the lowest validation loss
 RATES: Rates = {
     "regression": {
-        "perfect": 3e-3,
-        "uniform": 6e-3,
-        "spread 0.1, sampled": 3e-3,
-        "spread 0.5, weighted": 3e-3,
-        "spread 0.5, sampled": 3e-3,
-        "block 2, weighted": 3e-3,
-        "block 2, sampled": 3e-3,
-        "collapsed 2, weighted": 3e-3,
-        "dense": 3e-3,
-        "top-1": 3e-3,
-        "top-1, bias": 3e-3,
-        "top-1, penalty": 3e-3,
-        "top-1, penalty of each sequence": 3e-3,
-        "modular_op": 3e-3,
+        "perfect": 3e-3, "uniform": 6e-3, "spread 0.1, sampled": 3e-3, "spread 0.5, weighted": 3e-3,
+        "spread 0.5, sampled": 3e-3, "block 2, weighted": 3e-3, "block 2, sampled": 3e-3,
+        "collapsed 2, weighted": 3e-3, "dense": 3e-3, "top-1": 3e-3, "top-1, bias": 3e-3,
+        "top-1, penalty": 3e-3, "top-1, penalty of each sequence": 3e-3, "modular_op": 3e-3,
         "monolithic": 3e-3,
     },
-}
+}  # fmt: skip
 
 
 def rows() -> dict[str, Grid]:

@@ -24,14 +24,8 @@ KNOW_NO_DOCUMENTS = {"flame", "megatron_core", "transformer_lens"}  # the test's
 KNOW_TOKENS = {"vllm", "vllm_objects", "vllm_split", "sglang_recorder", "verl", "flame"}
 KNOW_TOKENS |= {"moe_atlas", "router_layers", "npz", "safetensors", "parquet_lists"}
 KNOW_WEIGHTS = {
-    "moe_atlas",
-    "router_layers",
-    "flame",
-    "transformer_lens",
-    "npz",
-    "safetensors",
-    "parquet_lists",
-}
+    "moe_atlas", "router_layers", "flame", "transformer_lens", "npz", "safetensors", "parquet_lists",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BY_TOKEN)

@@ -19,9 +19,9 @@ def test_they_are_those_of_each_matrix(labels, modules):
     found = measure_stack(A, probs, GROUPS)
     for row, one in enumerate(A):
         expected = measure_all(one, rule_probs=probs, groups=GROUPS)
-        assert {name: values[row] for name, values in found.items()} == pytest.approx(
-            expected, nan_ok=True, abs=1e-6
-        )  # roots of eigenvalues are exact to 1e-8, and the effective rank of small ones to 2e-7
+        # Roots of eigenvalues are exact to 1e-8, and the effective rank of small ones to 2e-7.
+        close = pytest.approx(expected, nan_ok=True, abs=1e-6)
+        assert {name: values[row] for name, values in found.items()} == close
 
 
 def test_every_measure_of_the_house_has_its_form():

@@ -108,14 +108,7 @@ def test_words():
     assert layers_text([3, 4, 5], Names()) == "layers 3 to 5"
     assert layers_text([1, 4], Names()) == "layers 1 and 4"
     assert layers_text([1, 4, 5, 7, 8, 9, 12], Names()) == "7 layers from 1 to 12"
-    assert [number(one) for one in (0.0, 0.037, 0.25, 12.34, 250.0, -0.5)] == [
-        "0",
-        "0.037",
-        "0.25",
-        "12.3",
-        "250",
-        "-0.50",
-    ]
+    assert " ".join(map(number, (0.0, 0.037, 0.25, 12.34, 250.0, -0.5))) == "0 0.037 0.25 12.3 250 -0.50"
 
 
 def test_spans_of_the_command_are_those_of_the_function(tmp_path):
