@@ -25,11 +25,8 @@ sys.path.insert(0, str(FIDELITY))  # for the processes, too
 
 from cells import BATCH_SIZE, Matched  # noqa: E402
 
-SETTINGS = {
-    "mlp": "regression",
-    "mha": "regression",
-    "rnn": "classification",
-}  # all with one number as output
+# all with one number as output
+SETTINGS = {"mlp": "regression", "mha": "regression", "rnn": "classification"}
 PUBLISHED_STEPS = {"mlp": 100_000, "mha": 500_000, "rnn": 500_000}
 SHAPES = ((8, 32), (8, 128), (32, 32))  # (R, e), as in the table of launch/bench.py
 WARM_UP = 20  # steps

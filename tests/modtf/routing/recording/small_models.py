@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -28,3 +29,7 @@ def make(name: str) -> Any:
     torch.manual_seed(0)
     config = getattr(transformers, f"{name}Config")(**SIZES, **MODELS[name])
     return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def read(folder: Any) -> dict[str, Any]:
+    return {file.stem: np.load(file) for file in folder.glob("*.npy")}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_models import MODELS, make, torch
+from small_models import MODELS, make, read, torch
 
 import modtf
 from modtf.routing import Routing
@@ -24,10 +24,6 @@ def batches(size=2, **others):
 @pytest.fixture(params=MODELS)
 def model(request):
     return make(request.param)
-
-
-def read(folder):
-    return {file.stem: np.load(file) for file in folder.glob("*.npy")}
 
 
 def test_experts_and_weights_are_those_of_the_routers(model, tmp_path):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_models import make, torch
+from small_models import make, read, torch
 
 import modtf
 
@@ -26,10 +26,6 @@ class Wrapper(torch.nn.Module):
 
 def compiled(model):
     return torch.compile(model, backend="eager")
-
-
-def read(folder):
-    return {path.stem: np.load(path) for path in folder.glob("*.npy")}
 
 
 def test_prefill_and_decoding_are_one_pass_over_all_tokens(tmp_path):
