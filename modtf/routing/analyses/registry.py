@@ -114,12 +114,20 @@ ANALYSES: Registry[type[Analysis]] = Registry(
     {
         name: f"modtf.routing.analyses.{name}"
         for name in (
-            "load", "domain_specialisation", "vocabulary_specialisation", "standing_committee",
-            "coactivation", "repetition", "consistency", "cache", "dependence", "saturation",
+            "load",
+            "domain_specialisation",
+            "vocabulary_specialisation",
+            "standing_committee",
+            "coactivation",
+            "repetition",
+            "consistency",
+            "cache",
+            "dependence",
+            "saturation",
         )
     },
     _check,
-)  # fmt: skip
+)
 
 
 def register_analysis(name: str) -> Callable[[Any], Any]:

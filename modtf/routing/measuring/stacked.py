@@ -73,30 +73,30 @@ def _function(measure: Measure) -> Callable[[Stack], Array]:
     return each
 
 
-def collapse_avg(stack: Stack) -> Array:
+def _collapse_avg(stack: Stack) -> Array:
     number = stack.A.shape[2]
     shortfall = np.maximum(0.0, 1.0 / number - stack.use).sum(axis=1)
     return np.clip(shortfall * number / (number - 1), 0.0, 1.0)
 
 
-def collapse_worst(stack: Stack) -> Array:
+def _collapse_worst(stack: Stack) -> Array:
     return np.clip(1.0 - stack.A.shape[2] * stack.use.min(axis=1), 0.0, 1.0)
 
 
-def alignment(stack: Stack) -> Array:
+def _alignment(stack: Stack) -> Array:
     rows = np.arange(len(stack.probs))
     matched = np.array([A[rows, match_rules(A, stack.probs)] for A in stack.A])
     return np.clip((1.0 - matched) @ stack.probs, 0.0, 1.0)
 
 
-def inverse_mutual_information(stack: Stack) -> Array:
+def _inverse_mutual_information(stack: Stack) -> Array:
     most = min(float(entropy(stack.probs)), np.log(stack.A.shape[2]))
     if most == 0.0:
         return np.full(len(stack.A), np.nan)
     return np.clip(1.0 - (entropy(stack.use) - stack.row_entropy) / most, 0.0, 1.0)
 
 
-def adaptation(stack: Stack) -> Array:
+def _adaptation(stack: Stack) -> Array:
     number, num_modules = stack.A.shape[1:]
     draws = rule_distributions(number)
     ranked = np.sort(draws, axis=1)
@@ -110,26 +110,26 @@ def adaptation(stack: Stack) -> Array:
     return np.clip(np.concatenate(values), 0.0, 2.0)
 
 
-def load_variation(stack: Stack) -> Array:
+def _load_variation(stack: Stack) -> Array:
     return np.asarray(stack.use.std(axis=1) / stack.use.mean(axis=1))
 
 
-def routing_entropy(stack: Stack) -> Array:
+def _routing_entropy(stack: Stack) -> Array:
     return np.clip(stack.row_entropy / np.log(stack.A.shape[2]), 0.0, 1.0)
 
 
-def effective_experts(stack: Stack) -> Array:
+def _effective_experts(stack: Stack) -> Array:
     return np.clip(np.exp(entropy(stack.use)), 1.0, stack.A.shape[2])
 
 
-def effective_rank(stack: Stack) -> Array:
+def _effective_rank(stack: Stack) -> Array:
     tall = stack.A if stack.A.shape[1] > stack.A.shape[2] else stack.A.transpose(0, 2, 1)
     values = np.sqrt(np.maximum(np.linalg.eigvalsh(tall.transpose(0, 2, 1) @ tall), 0.0))
     shares = values / values.sum(axis=1, keepdims=True)
     return np.clip(np.exp(entropy(shares)), 1.0, min(stack.A.shape[1:]))
 
 
-def expert_overlap(stack: Stack) -> Array:
+def _expert_overlap(stack: Stack) -> Array:
     used = stack.use * stack.use.shape[1] > UNUSED
     use = np.where(used, stack.use, 0.0)
     norm = np.sqrt(np.einsum("nrm,nrm->nm", stack.profiles, stack.profiles))
@@ -142,14 +142,20 @@ def expert_overlap(stack: Stack) -> Array:
     return np.clip(cosine, 0.0, 1.0)
 
 
-def top_label_share(stack: Stack) -> Array:
+def _top_label_share(stack: Stack) -> Array:
     return np.clip(stack.profiles.max(axis=1).sum(axis=1), 0.0, 1.0)
 
 
-STACKED = {
-    function.__name__: function
-    for function in (
-        collapse_avg, collapse_worst, alignment, inverse_mutual_information, adaptation, load_variation,
-        routing_entropy, effective_experts, effective_rank, expert_overlap, top_label_share,
-    )
-}  # fmt: skip
+STACKED: dict[str, Callable[[Stack], Array]] = {
+    "collapse_avg": _collapse_avg,
+    "collapse_worst": _collapse_worst,
+    "alignment": _alignment,
+    "inverse_mutual_information": _inverse_mutual_information,
+    "adaptation": _adaptation,
+    "load_variation": _load_variation,
+    "routing_entropy": _routing_entropy,
+    "effective_experts": _effective_experts,
+    "effective_rank": _effective_rank,
+    "expert_overlap": _expert_overlap,
+    "top_label_share": _top_label_share,
+}
