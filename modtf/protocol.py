@@ -31,6 +31,14 @@ def tail_length(evaluations: int) -> int:
     return max(1, min(10, evaluations // 2))
 
 
+def tail_of(evaluations: Any) -> Any:
+    """Return the last of all evaluations, in order, that form the default "tail".
+
+    If there are several, the first was before training: at step 0, or after a warm start.
+    """
+    return evaluations[-tail_length(len(evaluations) - 1) :]
+
+
 #: fields added after the first published results -> their defaults
 LATER: dict[str, Any] = {
     "optimizer": "adam", "momentum": 0.0, "schedule": None, "weight_decay": 0.0, "tail": 0,

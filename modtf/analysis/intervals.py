@@ -6,6 +6,7 @@ Student's t interval is taken over the data seeds. docs/statistics.md reports ho
 the true value.
 """
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +23,7 @@ MIN_TASKS = 3  # an interval from fewer tasks is meaningless
 STATISTICS = ("mean", "low", "high", "num_tasks", "num_models", "num_missing")
 #: each value of these has the same weight within a data seed, however many seeds are behind it
 FACTORS = (*CELL, *SCORE, "step", "distribution")
+WEIGHTS = "sizes or task types have different tasks; a mean gives every task the same weight, not every size"
 #: models in one mean must agree in these, except for columns named in `over`
 IDENTITY = (*CELL, *SCORE, "step", "protocol", "distribution")
 
@@ -119,7 +121,7 @@ def summarise(
     """Return mean and interval over data seeds. All models of a data seed are averaged first.
 
     If values of `over` have different data seeds, the mean gives every data seed the same weight, not every
-    value. Add the column to `by` then, or keep the data seeds that all values have.
+    value, and a warning says so. Add the column to `by` then, or keep the data seeds that all values have.
 
     Args:
         frame: `Study.results`, the table of `load_results` or `load_history`, or a part of one.
@@ -159,11 +161,28 @@ def summarise(
         raise ValueError(f"The column {value!r} holds no numbers; expected a column of numbers to average.")
     try:
         refuse_mixtures(frame, by, over)
+        warn_of_weights(frame, by, over)
         return intervals(frame, by, value, level)
     except TypeError as error:
         raise ValueError(
             f"A column holds values such as lists ({error}); expected names or numbers."
         ) from error
+
+
+def have_other_tasks(frame: pd.DataFrame, by: Sequence[str], over: Sequence[str]) -> bool:
+    """Return whether rows that agree in `by` have different data seeds for different values of `over`."""
+    rows, of_all = frame.assign(_all=0), ["_all", *by]
+    every, of_value = (
+        rows.groupby(keys, observed=True, dropna=False)[UNIT].transform("nunique")
+        for keys in (of_all, [*of_all, *over])
+    )
+    return bool((every != of_value).any())
+
+
+def warn_of_weights(frame: pd.DataFrame, by: Sequence[str], over: Sequence[str]) -> None:
+    """Warn if means are over values of `over` that have different data seeds."""
+    if over and have_other_tasks(frame, by, over):
+        warnings.warn(f"In means over {', '.join(over)}, {WEIGHTS}.", stacklevel=3)
 
 
 def refuse_mixtures(frame: pd.DataFrame, by: Sequence[str], over: Sequence[str]) -> None:

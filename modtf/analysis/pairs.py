@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from modtf.analysis.comparable import check_ways
-from modtf.analysis.intervals import LEVEL, MIN_TASKS, holm, intervals, refuse_mixtures, t_interval
+from modtf.analysis.intervals import (
+    LEVEL,
+    MIN_TASKS,
+    holm,
+    intervals,
+    refuse_mixtures,
+    t_interval,
+    warn_of_weights,
+)
 from modtf.analysis.labels import known_variants, said_by_families, with_kinds
 from modtf.analysis.rows import activation_rows, performance_rows
 from modtf.checks import check_choice, check_level
@@ -92,7 +100,8 @@ def compare_pairs(
             the next less informed one.
         by: columns; each combination of their values becomes a row per pair. Of a column in which the two may
             differ, such as num_parameters, the first's value counts.
-        over: columns to average over on purpose. Gains then mix scales, so read the advantage.
+        over: columns to average over on purpose. Gains then mix scales, so read the advantage. A warning
+            says if their values have different data seeds, see `summarise`.
 
     Returns:
         first, second, the columns of `by`, gain, gain_low, gain_high (difference in the measure's unit),
@@ -120,6 +129,7 @@ def compare_pairs(
         if matched.empty:
             continue
         refuse_mixtures(matched, by, over)
+        warn_of_weights(matched, by, over)
         matched["won"] = ((np.sign(matched["gain"]) + 1) / 2).where(np.isfinite(matched["gain"]))
         table = intervals(matched, by, "advantage", level).assign(first=first, second=second)
         for name, averaged in (("advantage", table), ("gain", intervals(matched, by, "gain", level))):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from modtf.checks import check_choice
 from modtf.evaluation.scores import measure_members
 from modtf.metrics import GROUPS
-from modtf.protocol import tail_length
+from modtf.protocol import tail_of
 from modtf.results.cells import Source, find_cells
 from modtf.results.schema import CHECKPOINTS
 from modtf.results.tables import read_matrices
@@ -43,8 +43,7 @@ class Activations:
         if checkpoint == "tail" and self.tail is not None:
             return self.tail
         if checkpoint == "tail":
-            trained = self.history[self.steps > 0]
-            return trained[-tail_length(len(trained)) :]
+            return tail_of(self.history)
         if checkpoint == "pooled":
             return np.stack([self.last, self.best])
         return (self.last if checkpoint == "last" else self.best)[None]

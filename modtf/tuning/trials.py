@@ -15,7 +15,7 @@ from modtf.analysis.text import plural, text_table
 from modtf.cell import Cell
 from modtf.engines.state import state_of
 from modtf.families import IID
-from modtf.protocol import tail_length
+from modtf.protocol import tail_of
 from modtf.results.schema import HISTORY, read_values
 from modtf.studies.point import OPTIONS
 from modtf.tuning.search import (
@@ -74,12 +74,10 @@ def validation(cell: Cell, folder: str | Path) -> np.ndarray:
     path = Path(folder, HISTORY)
     frame = read_values(path)
     frame = frame[(frame["measure"] == cell.task.performance) & (frame["condition"] == IID)]
-    frame = frame[frame["step"] > 0]
     table = frame.pivot(index=SEEDS, columns="step", values="value")
-    if set(table.index) != set(cell.members) or not len(table.columns):
+    if set(table.index) != set(cell.members) or not max(table.columns, default=0):
         raise ValueError(f"{path} does not belong to its cell. Remove its folder and run the cell again.")
-    tail = sorted(table.columns)[-tail_length(len(table.columns)) :]
-    return table.loc[list(cell.members), tail].to_numpy(np.float64).mean(axis=1)
+    return table.loc[list(cell.members), tail_of(sorted(table.columns))].to_numpy(np.float64).mean(axis=1)
 
 
 def mean_validation(cell: Cell, out: str | Path) -> float:

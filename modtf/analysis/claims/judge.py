@@ -1,6 +1,7 @@
 """Verdicts from evidence, for each task type."""
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
@@ -9,7 +10,7 @@ from scipy import stats
 from modtf.analysis.claims.evidence import MOST_TASKS, Evidence, shift_p
 from modtf.analysis.claims.learning import rules_learned
 from modtf.analysis.claims.registry import CLAIMS, Claim
-from modtf.analysis.intervals import MIN_TASKS, holm
+from modtf.analysis.intervals import MIN_TASKS, WEIGHTS, have_other_tasks, holm
 from modtf.analysis.labels import kind_label, known_variants
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
@@ -65,6 +66,8 @@ def judge_all(
     names = list(CLAIMS) if names is None else list(check_names("claims", names))
     if not names:
         raise ValueError(f"No claim was requested; expected one or more of {', '.join(CLAIMS)}.")
+    for line in weights_words(study):
+        warnings.warn(line, stacklevel=2)
     parts = {name: study.at(name) for name in study.checkpoints}
     rules = rules_learned(study, least_learned) if least_learned else {}
     found_at = {name: _find(part, names, rules) for name, part in parts.items()}
@@ -80,6 +83,16 @@ def judge_all(
     return judged.assign(verdict=judged.pop("verdict").mask(is_sure, DEPENDS)).join(
         _false_discoveries(judged), on=["claim", "kind"]
     )
+
+
+def weights_words(study: TrainedModels) -> list[str]:
+    """Return a line for each task type of which some variant has different tasks at its sizes."""
+    rows, kinds = study.results, study.results["kind"]
+    return [
+        f"Verdicts on {kind}: {WEIGHTS}."
+        for kind in kinds.cat.categories
+        if have_other_tasks(rows[kinds == kind], ["variant"], ["num_rules", "width"])
+    ]
 
 
 def _shifts(

@@ -8,7 +8,7 @@ import pandas as pd
 
 from modtf.analysis.figures.base import NothingToDraw, Picture, Pictures
 from modtf.analysis.figures.layout import panels
-from modtf.analysis.intervals import UNIT, summarise
+from modtf.analysis.intervals import WEIGHTS, have_other_tasks, intervals, refuse_mixtures
 from modtf.analysis.labels import RANDOM, categorise, family_label, with_kinds
 from modtf.analysis.rows import OUT, activation_rows, headline_label, performance_rows, random_baseline
 from modtf.analysis.text import listing, percent_of, plural, span
@@ -72,7 +72,7 @@ def _label(*values: str) -> str:
 def average(
     study: TrainedModels, rows: pd.DataFrame, by: Sequence[str], *notes: str
 ) -> tuple[pd.DataFrame, str]:
-    """Return the mean and interval for every combination of `by`, over the other task types, R and widths.
+    """Return mean and interval for every combination of `by`, over the other task types, R and widths.
 
     Args:
         study: the study that the rows come from.
@@ -102,7 +102,9 @@ def average(
             f"no number of rules, width and kind was run with all of {listing(run['variant'])}; choose with "
             "--variant, or give fewer folders"
         )
-    summary = summarise(_with_random(kept, sized, point), by, over, level=study.level)
+    drawn = _with_random(kept, sized, point)
+    refuse_mixtures(drawn, by, over)
+    summary = intervals(drawn, by, level=study.level)
     models = summary[~_is_random(summary)]
     missing = lacking(models, point)
     missing += ["sizes that some variants lack are left out"] if (has_whole & ~whole).any() else []
@@ -133,12 +135,7 @@ def _have_other_members(rows: pd.DataFrame, point: Sequence[str], size: Sequence
 
 def _weights(kept: pd.DataFrame, by: Sequence[str], has_random: bool) -> list[str]:
     """Return a remark on weights if a mean is over sizes that have different tasks, otherwise nothing."""
-    if (_number(kept, [*by, "_size"], UNIT) == _number(kept, by, UNIT)).all():
-        return []
-    words = (
-        "sizes or task types have different tasks; a mean gives every task the same weight, not every size"
-    )
-    return [f"{words} (random: every size)" if has_random else words]
+    return [WEIGHTS + " (random: every size)" * has_random] * have_other_tasks(kept, by, ["_size"])
 
 
 def _is_random(rows: pd.DataFrame) -> pd.Series:
@@ -179,11 +176,13 @@ def overview_and_widths(
 ) -> Pictures:
     """Yield `means` with a row for each `overview`; if it hides something, then one per width by `detail`."""
     mark, x, name, title, *notes = drawn
-    averaged, pictures = rows, []
+    averaged, left, pictures = rows, [], []
     if x and not overview:  # keep task types that were run at every x; else a line bends where one ends
-        averaged = rows[_number(rows, ["kind"], x) == rows[x].nunique()]
+        whole = _number(rows, ["kind"], x) == rows[x].nunique()
+        averaged, others = rows[whole], listing(rows.loc[~whole, "kind"])
+        left = [f"left out, because not run with {SHOWN[x]}{listing(rows[x])}: {others}"] * bool(others)
     if len(averaged):
-        pictures.append(partial(means, study, averaged, *drawn, row=overview, column=column))
+        pictures.append(partial(means, study, averaged, *drawn, *left, row=overview, column=column))
     if len(rows[[detail, "width"]].drop_duplicates()) > (rows[overview].nunique() if overview else 1):
         for width, part in rows.groupby("width"):
             named = (f"{name}_e{width}", f"{title}, width {width}", *notes)
@@ -240,11 +239,12 @@ def sizes(kept: pd.DataFrame, point: Sequence[str]) -> list[str]:
 def lacking(summary: pd.DataFrame, point: Sequence[str]) -> list[str]:
     """Return the missing points, values that are not finite, and unequal numbers of models, for a note."""
     points = len(summary[list(point)].drop_duplicates()) * summary["variant"].nunique() - len(summary)
-    infinite = summary["num_missing"].sum()
     unequal = (summary.groupby(list(point), observed=True)["num_models"].nunique() > 1).any()
-    reasons = {
-        f"{plural(points, 'point')} not run": points,
-        f"left out: {plural(infinite, 'value')} that are not finite": infinite,
-        "variants have different numbers of models": unequal,
-    }
-    return [words for words, true in reasons.items() if true]
+    missing = [f"{plural(points, 'point')} not run"] * bool(points) + lost(summary)
+    return [*missing, *["variants have different numbers of models"] * bool(unequal)]
+
+
+def lost(summary: pd.DataFrame) -> list[str]:
+    """Return the number of values that are not finite, for a note."""
+    number = int(summary["num_missing"].sum())
+    return [f"left out: {plural(number, 'value')} that are not finite"] * bool(number)

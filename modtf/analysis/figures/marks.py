@@ -13,6 +13,7 @@ from modtf.analysis.figures.layout import Look
 from modtf.metrics import MEASURES
 
 LOG_FROM = 12.0  # a larger ratio of largest to smallest value gets a logarithmic axis
+UNSEEN = 0.005  # the height, as a share of the axis, below which a bar cannot be seen
 SPREAD = 0.05  # horizontal offset between variants, in powers of two, so that intervals do not overlap
 X_LABELS = {"num_rules": "Number of rules R", "step": "Steps"}
 SMALL: dict[str, Any] = {"markersize": 4.5, "capsize": 2, "elinewidth": 1.0}
@@ -58,12 +59,15 @@ def bars(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         style: dict[str, Any] = hollow if look.line == "--" else {"color": look.colour}
         errors = whiskers(line) if whiskers(line).any() else None
         axes.bar(place, line["mean"], 0.75, yerr=errors, capsize=2.5, label=name, **style)
-        if abs(line["mean"].iloc[0]) < 0.005:
-            axes.annotate("0", (place, 0), (0, 2), "data", "offset points", ha="center", color=look.colour)
     axes.grid(False, axis="x")
     axes.set_xticks([])
     _axes(axes, data)
+    if axes.get_yscale() == "log":  # it has no 0
+        return
     axes.set_ylim(bottom=0)
+    for place, (_, look, line) in enumerate(by_variant(data, looks)):
+        if abs(line["mean"].iloc[0]) < UNSEEN * axes.get_ylim()[1]:
+            axes.annotate("0", (place, 0), (0, 2), "data", "offset points", ha="center", color=look.colour)
 
 
 def dots(

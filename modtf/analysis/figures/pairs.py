@@ -7,11 +7,12 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures.averages import counts, lacking, note, performance, sizes
+from modtf.analysis.figures.averages import counts, lacking, lost, note, performance, sizes
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
 from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.intervals import WEIGHTS, have_other_tasks
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import NO_CONDITION, SCORED, against, compare_pairs, match_members, next_informed
 from modtf.analysis.ratios import as_ratio
@@ -44,7 +45,9 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     table = with_kinds(table).assign(pair=table["first"] + " against " + table["second"])
     table["variant"] = pd.Categorical(table["first"], rows["variant"].cat.categories)  # sets the look
     absent = [f"no {' against '.join(p)}" for p in next_informed(rows) if p[0] not in set(table["first"])]
-    averaged = sizes(_matched(rows, next_informed(rows)), [*SCORED, "pair"])
+    matched, point = _matched(rows, next_informed(rows)), [*SCORED, "pair"]
+    absent += lost(table) + [WEIGHTS] * have_other_tasks(matched, point, ["width"])
+    averaged = sizes(matched, point)
     words = [SAID, counts(study, table, "pair"), *averaged, f"checkpoint {study.checkpoint}"]
     limit = min(1.05, 1.1 * table[ADVANTAGE].abs().max().max() + 0.01)
     size = (2.4, 0.45 + 0.26 * table["num_rules"].nunique())
@@ -89,10 +92,12 @@ def against_modular(study: TrainedModels, choice: Choice) -> Pictures:
     others = [(name, baseline) for name in study.variants if name != baseline]
     matched = _matched(study.performance, others)
     for kind, part in table.groupby("kind", observed=True):
-        averaged = sizes(matched[matched["kind"] == kind], ["kind", "num_rules", "distribution", "pair"])
+        paired, point = matched[matched["kind"] == kind], ["kind", "num_rules", "distribution", "pair"]
+        averaged = sizes(paired, point)
         words = [AGAINST.format(baseline), counts(study, part, "pair"), *averaged]
         scored = part[part["distribution"].astype(str) != NO_CONDITION]
         missing = lacking(scored, ["num_rules", "score"])
+        missing += [WEIGHTS] * have_other_tasks(paired, point, ["width"])
         text = note([*words, f"checkpoint {study.checkpoint}"], missing)
         variants = list(part["variant"].cat.remove_unused_categories().cat.categories)
         mark = partial(_by_variant, variants=variants, reach=_reach(part), alpha=1 - study.level)

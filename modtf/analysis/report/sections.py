@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from modtf.analysis.claims.judge import weights_words
 from modtf.analysis.claims.learning import learning_words
 from modtf.analysis.claims.registry import CLAIMS
 from modtf.analysis.claims.words import LEGEND, decisive, evidence_words, in_words
@@ -132,9 +133,8 @@ def claims_section(
                 "evidence": evidence,
             }
         )
-    return Section(
-        "Claims of the paper", [text, *learning_words(study, least_learned)], content=[Claims(kinds, lines)]
-    )
+    remarks = [*weights_words(study), *learning_words(study, least_learned)]
+    return Section("Claims of the paper", [text, *remarks], content=[Claims(kinds, lines)])
 
 
 def paired_section(paired: pd.DataFrame) -> Section:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogFormatter, StrMethodFormatter
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, note, panels, performance, register_figure
-from modtf.analysis.figures.averages import counts
+from modtf.analysis.figures.averages import counts, lost
 from modtf.analysis.figures.layout import Look, looks
 from modtf.analysis.figures.marks import by_variant, joined
 from modtf.analysis.intervals import summarise
@@ -60,7 +60,8 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
         title = f"What misrouting costs: {kind}, R = {num_rules}, width {width}"
         ways = "weighted: all modules, mixed by a row of the routing matrix; sampled: one module per token"
         multiples = ["geometric means of multiples of perfect routing's loss or error"] * (not perfect.empty)
-        text = note([*multiples, counts(study, table), f"checkpoint {study.checkpoint}", ways])
+        drawn = table[table["against"] == table["against"].iloc[0]]  # each model is in two panels
+        text = note([*multiples, counts(study, table), f"checkpoint {study.checkpoint}", ways], lost(drawn))
         yield panels(mark, table, name, title, text, "where", "against", (3.6, 2.6))
 
 

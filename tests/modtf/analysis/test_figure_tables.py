@@ -190,3 +190,33 @@ def test_a_note_names_what_is_mixed_in_a_mean_and_not_what_stands_alone():
     rows = [("left", "a", 16), ("left", "b", 16), ("right", "c", 32)]
     kept = pd.DataFrame(rows, columns=["panel", "kind", "width"]).assign(num_rules=8)
     assert sizes(kept, ["panel"]) == ["width 16, 32", "R = 8", "means over a, b"]
+
+
+def test_notes_name_task_types_and_pairs_that_are_left_out(undrawn):
+    sizes = {"data_seeds": [0, 1], "seeds": [0], "checkpoints": ["tail"]}
+    frame = pd.concat(
+        [results_of(rules=[2, 8], **sizes), results_of(kinds=[("rnn", {})], rules=[8], **sizes)]
+    )
+    overview, apart = Study(frame).figure("collapse_and_specialisation_vs_num_rules")
+    words = "left out, because not run with R = 2, 8: RNN regression; "
+    assert words in overview.note
+    assert "left out" not in apart.note
+    assert "left out" not in Study(frame).figure("paired_comparisons")[0].note
+    lost = frame["variant"].eq("monolithic") & frame["num_rules"].eq(2) & frame["data_seed"].eq(1)
+    frame["value"] = frame["value"].mask(lost & frame["measure"].eq("loss"))
+    (picture,) = Study(frame).figure("paired_comparisons")
+    assert picture.note.endswith("Incomplete: left out: 2 values that are not finite.")  # two conditions
+
+
+def test_only_a_bar_that_cannot_be_seen_is_labelled_0():
+    frame = results_of(rules=[4], data_seeds=[0], seeds=[0], checkpoints=["tail"])
+    is_loss, is_oracle = frame["measure"].eq("loss"), frame["variant"].eq("gt_modular")
+    small = frame["value"].mask(is_loss, frame["value"] / 100)
+    for values, labels in (
+        (small, [[], []]),
+        (small.mask(is_loss & is_oracle, 0.0), [["0"], ["0"]]),
+        (small.mask(is_loss & is_oracle, 1e-5), [[], []]),  # on a logarithmic axis
+    ):
+        (picture,) = Study(frame.assign(value=values)).figure("performance_vs_num_rules")
+        (body,) = picture.figure.subfigs
+        assert [[text.get_text() for text in axes.texts] for axes in body.axes] == labels

@@ -17,7 +17,7 @@ from modtf.analysis.figures.averages import average, performance
 from modtf.analysis.pairs import match_members
 from modtf.analysis.ratios import log_ratios
 from modtf.analysis.report.findings import findings
-from modtf.analysis.report.sections import protocols_section
+from modtf.analysis.report.sections import claims_section, protocols_section
 from modtf.results import find_cells
 
 PAIR = ["monolithic", "modular"]
@@ -72,6 +72,25 @@ def test_variants_of_different_tasks_or_seeds_are_said(tasks, seeds, words):
     assert "different" not in table_note(same.results)
     assert "Incomplete" not in average(same, performance(same.results), POINT)[1]
     assert "up to" not in repr(same)
+
+
+def test_a_mean_over_sizes_of_different_tasks_warns():
+    """R = 8 was run on the first two of four tasks."""
+    frame = pd.concat([results(seeds=[0, 1]), results(range(2), rules=[8])])
+    study, words = Study(frame), "a mean gives every task the same weight, not every size"
+    by, loss = ["variant", "condition"], {"measure": "loss"}
+    for averaged in (
+        lambda: study.summary(by, ["num_rules"], **loss),
+        lambda: compare_pairs(study.performance, [PAIR], ["distribution"], ["num_rules", "condition"]),
+        lambda: study.claims(["modular_small_margin"]),
+    ):
+        with pytest.warns(UserWarning, match=words):
+            averaged()
+    assert len(study.summary([*by, "num_rules"], **loss)) == 8
+    assert any(words in text for text in claims_section(study, Study(results()).claims(), {}, 0.0).texts)
+    same = Study(pd.concat([results(), results(rules=[8])]))
+    assert set(same.summary(by, ["num_rules"], **loss)["num_tasks"]) == {4}
+    same.claims(["modular_small_margin"])
 
 
 def test_a_checkpoint_that_some_models_lack_is_rejected():

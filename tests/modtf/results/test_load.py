@@ -1,5 +1,6 @@
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -151,6 +152,8 @@ def test_activations_are_chosen_by_cell_and_checkpoint(small_study):
     np.testing.assert_array_equal(found.at("last"), found.last)
     tail = found.history[3:].mean(axis=0)  # the last of three after step 0
     np.testing.assert_array_equal(found.at("tail"), tail)
+    warm = replace(found, steps=found.steps + 1000)  # a warm start of 1,000 steps was not measured
+    np.testing.assert_array_equal(warm.at("tail"), tail)
     with pytest.raises(ValueError, match="checkpoint='worst'"):
         found.at("worst")
 

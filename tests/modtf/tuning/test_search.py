@@ -53,15 +53,18 @@ def test_folders_without_a_search(tmp_path):
         find_searches(tmp_path)
 
 
-def test_validation_is_the_end_of_training_and_never_the_test(tmp_path):
+@pytest.mark.parametrize(
+    ("start", "values"), [(0, (90, 80, 70, 2, 4)), (100, (90, 80, 70, 3))], ids=["", "after a warm start"]
+)
+def test_validation_is_the_end_of_training_and_never_the_test(tmp_path, start, values):
     """The mean over as many evaluations as the checkpoint "tail" has, in the cell's order of members."""
     cell = search_of("0.1", members=((1, 0), (0, 0)), **{"training.steps": 40}).base
     rows = [
-        (step, d, 0, measure, condition, "", value + (measure == "error") + (condition == "rare"))
+        (step, d, 0, measure, condition, "", value + d + (measure == "error") + (condition == "rare"))
         for measure in ("loss", "error")
         for condition in ("iid", "rare")  # rows of rare rules do not count
         for d in (0, 1)
-        for step, value in zip((0, 10, 20, 30, 40), (90, 80, 70, 2 + d, 4 + d), strict=True)
+        for step, value in enumerate(values, start)
     ]
     pd.DataFrame(rows, columns=list(HISTORY_COLUMNS)).to_csv(tmp_path / "history.csv", index=False)
     (tmp_path / "results.csv").write_text("what the test said\n")
