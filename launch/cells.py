@@ -4,6 +4,7 @@
 combined. Sweeps and tuning can name a study instead.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from modtf.models.routers import ROUTERS, default_variants
 from modtf.protocol import PRECISIONS, PRESETS, preset
 from modtf.studies.grid import Grid, Point
 from modtf.studies.load import STUDIES, load_study
-from modtf.studies.point import cell_of, check_cell, check_cells
+from modtf.studies.point import cell_of, check_cell, check_cells, without_effect
 
 #: flag that selects among a study's cells -> its value for a cell
 CHOOSES: dict[str, Callable[[Cell], Any]] = {
@@ -144,6 +145,13 @@ def cells_given(values: flags.FlagValues) -> tuple[str, list[Cell], list[str]]:
         choose_cells(study.cells, values),
         [*values.plugin, *([study.plugin] if study.plugin else [])],
     )
+
+
+def warn_without_effect(cells: Sequence[Cell], values: flags.FlagValues) -> None:
+    """Warn of options of --set that no cell uses; the cells of a study are its author's choice."""
+    if "study" not in values or values.study is None:
+        for line in without_effect(cells):
+            warnings.warn(line, stacklevel=2)
 
 
 def choose_cells(cells: Sequence[Cell], values: flags.FlagValues) -> list[Cell]:

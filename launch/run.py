@@ -30,7 +30,13 @@ from absl import flags
 from modtf.cell import VARIANTS, Cell
 from modtf.checks import check_choice, check_path
 from modtf.files import check_writable, write_text
-from modtf.launch.cells import cells_of_flags, define_cell_flags, define_kind_flags, define_models
+from modtf.launch.cells import (
+    cells_of_flags,
+    define_cell_flags,
+    define_kind_flags,
+    define_models,
+    warn_without_effect,
+)
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.models.architectures.sizes import check_size
@@ -58,10 +64,7 @@ def define_flags(values: flags.FlagValues) -> None:
         "mirrored: all local GPUs share every batch. members: each GPU trains some of the members. auto: one "
     )
     define.enum("strategy", "auto", STRATEGIES, f"{words}device, unless there are several GPUs.")
-    words = (
-        "Where data are made. device: by the compiled program. auto: device on an accelerator, otherwise "
-        "host."
-    )
+    words = "Where data are made. device: by the compiled program. auto: device on accelerators, else host."
     define.enum("data", "auto", PLACES, words)
     define.bool(
         "wait",
@@ -120,6 +123,7 @@ def resolve(values: flags.FlagValues) -> Asked:
     """Return the cells of the flags, and the folder to write to; raise `ValueError` on invalid flags."""
     plain = cells_of_flags(values)
     cells = with_best(plain, values)
+    warn_without_effect(cells, values)
     first = shared_cell(plain)
     label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)
     name = f"{label}_{values.preset}" + ("_best" if values.best else "")

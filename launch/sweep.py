@@ -37,6 +37,7 @@ from modtf.launch.cells import (
     define_kind_flags,
     define_models,
     define_study,
+    warn_without_effect,
 )
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
@@ -84,6 +85,7 @@ def main(values: flags.FlagValues) -> None:
     """Preview or run the study; exit with status 1 unless every cell is finished at the end."""
     name, cells, plugins = cells_given(values)
     cells = with_best(cells, values)
+    warn_without_effect(cells, values)
     if values.shard is not None:
         cells = shard_of(cells, values.shard)
     out = check_writable(values.out or Path("runs", name), "--out")
@@ -189,8 +191,8 @@ def _accuracy(done: "Sequence[tuple[Cell, CostEstimate]]", out: Path) -> str:
         seconds = frame.loc[(frame["measure"] == "seconds") & (frame["checkpoint"] == "last"), "value"]
         ratios.append(seconds.sum() / 3600 / cost.training)
     words = (
-        "One cell per architecture was measured. The others are estimated, in proportion to parameters and "
-        "tokens"
+        "One cell per architecture was measured, and the parameters of one variant at two widths were "
+        "counted. The others are estimated, in proportion to parameters and tokens"
     )
     if not ratios:
         return f"{words}. Estimates may be wrong by a factor of two."

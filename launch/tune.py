@@ -34,7 +34,13 @@ from modtf.cell import Cell
 from modtf.checks import check_integer
 from modtf.files import check_writable
 from modtf.launch import run, sweep
-from modtf.launch.cells import cells_given, define_cell_flags, define_kind_flags, define_study
+from modtf.launch.cells import (
+    cells_given,
+    define_cell_flags,
+    define_kind_flags,
+    define_study,
+    warn_without_effect,
+)
 from modtf.launch.cli import Definer, define_plugin, run_command
 from modtf.launch.set_options import define_settings, says_learning_rate
 from modtf.launch.sweep import define_engines, engine_of
@@ -109,7 +115,11 @@ def searches_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "
         raise ValueError(
             "--space learning_rate and a fixed learning rate cannot both be given. Leave one out."
         )
-    return [search_of(cell, space_of(cell, chosen, fixed), values.oracle, points, seed) for cell in cells]
+    searches = [search_of(cell, space_of(cell, chosen, fixed), values.oracle, points, seed) for cell in cells]
+    ends = [search.cell_of({path: axis.ends[end] for path, axis in search.space.items()})
+            for search in searches for end in (0, -1)]  # fmt: skip
+    warn_without_effect(ends, values)
+    return searches
 
 
 def run_trials(

@@ -1,7 +1,7 @@
 """The network for corrupted images: one of two published networks, with modules that undo corruptions."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from keras import layers, ops
@@ -39,6 +39,7 @@ class CorruptionsNetwork(ModularModel):
     """
 
     has_members_axis, compiled_by_xla = False, False
+    needs: ClassVar = {"label": "labelled", "autoencoders": "told"}
 
     def make_layers(
         self,

@@ -75,6 +75,36 @@ def share_options(
     return own, known
 
 
+def without_effect(cells: Sequence[Cell]) -> list[str]:
+    """Return a line for each option that cells give, but that none of them uses.
+
+    The attribute `needs` of an architecture or trainer says which option another needs to have an effect.
+    """
+    lines = []
+    for namespace in ("model", "trainer"):
+        for name in dict.fromkeys(name for cell in cells for name in getattr(cell, namespace)):
+            needed = [_needed(cell, namespace, name) for cell in cells if name in getattr(cell, namespace)]
+            if all(needed):
+                lines.append(
+                    f"{namespace}.{name} has no effect without {needed[0]}, which no variant of this command "
+                    "has. Leave it out."
+                )
+    return lines
+
+
+def _needed(cell: Cell, namespace: str, name: str) -> str:
+    """Return the option without which another of a cell has no effect; "" if the cell has it."""
+    variant, family = cell.task.family.variant(cell.variant), cell.task.family
+    if namespace == "trainer":
+        part = resolve(variant.trainer)
+    else:
+        part = None if cell.runs in MODELS else ARCHITECTURES[cell.network]
+    needed = str(getattr(part, "needs", {}).get(name, ""))
+    options = {**options_known(namespace, family, cell.variant, cell.architecture), **(variant.model or {})}
+    value = {**options, **getattr(cell, namespace)}.get(needed)
+    return needed if value in (False, "none") else ""
+
+
 def cell_of(point: Mapping[str, Any]) -> Cell:
     """Return the cell that a point describes.
 

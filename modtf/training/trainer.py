@@ -1,6 +1,6 @@
 """The training of a cell: in one stage, or in the stages of its variant's trainer, each of which resumes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -193,15 +193,17 @@ def trainer_of(cell: Cell) -> tuple[Callable[..., Any], dict[str, Any]]:
     return trainer, options
 
 
-def checked_by(check: Callable[..., None], reusable: bool = False) -> Callable[[Any], Any]:
+def checked_by(
+    check: Callable[..., None], reusable: bool = False, needs: Mapping[str, str] | None = None
+) -> Callable[[Any], Any]:
     """Return a decorator that gives a trainer a function to check its options before any work.
 
     `reusable` promises that the trainer changes values of weights only, so that its model, with all that is
-    compiled for it, can serve the next member.
+    compiled for it, can serve the next member. `needs` names the option without which another has no effect.
     """
 
     def add(trainer: Any) -> Any:
-        trainer.check, trainer.reusable = check, reusable
+        trainer.check, trainer.reusable, trainer.needs = check, reusable, needs or {}
         return trainer
 
     return add
@@ -220,7 +222,7 @@ def check_start(start: str, start_steps: int) -> None:
     check_integer("start_steps", start_steps, 0)
 
 
-@checked_by(check_start)
+@checked_by(check_start, needs={"start_steps": "start"})
 def plain(context: TrainerContext, start: str = "none", start_steps: int = 1000) -> None:
     """Train on the "train" stream for the steps of the protocol: the default trainer.
 

@@ -1,5 +1,7 @@
 """From flags to cells: the effect of --set, lists and the families' own flags, and their errors."""
 
+import warnings
+
 import pytest
 from flag_values import given
 from registering import forgotten
@@ -8,7 +10,7 @@ from modtf.cell import VARIANTS
 from modtf.families import FAMILIES, register_family
 from modtf.families.mlp import MLP
 from modtf.launch import run, sweep
-from modtf.launch.cells import cells_of_flags, choose_cells
+from modtf.launch.cells import cells_of_flags, choose_cells, warn_without_effect
 from modtf.launch.cli import help_of
 from modtf.models.routers import ROUTERS, register_router
 from modtf.models.routers.base import Router
@@ -44,6 +46,28 @@ def tempered():
 
         def call(self, rule=None, rule_features=None, scores=None):
             return rule
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "lacking"),
+    [
+        (run, ["--set=trainer.start_steps=5"], "start_steps has no effect without start, which no variant"),
+        (run, ["--set=trainer.start_steps=5", "--set=trainer.start=oracle"], ""),
+        (sweep, ["--arch=mlp", "--set=trainer.start_steps=5", "--set=trainer.start=none,oracle"], ""),
+        (
+            run,
+            ["--arch=corruptions", "--variant=erm", "--set=model.label=mean"],
+            "label has no effect without",
+        ),
+        (run, ["--arch=corruptions", "--variant=erm,labelled", "--set=model.label=mean"], ""),
+    ],
+)
+def test_options_that_no_variant_uses_are_said(command, arguments, lacking):
+    values = given(command, *arguments)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        warn_without_effect(cells_of_flags(values), values)
+    assert [lacking in str(warning.message) for warning in raised] == [True] * bool(lacking)
 
 
 @pytest.fixture

@@ -13,12 +13,20 @@ from matplotlib.colors import Normalize
 from scipy import stats
 
 from modtf.analysis.figures import Choice, NothingToDraw, Picture, Pictures, note, panels, register_figure
+from modtf.analysis.figures.averages import sizes
 from modtf.analysis.figures.layout import GREY, Look
 from modtf.analysis.labels import parse_options
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions import FORMULAS, RELEASED, invariance_measure
-from modtf.experiments.corruptions.accuracy import SIZES, by_condition, ceiling, chance, with_invariance
+from modtf.experiments.corruptions.accuracy import (
+    MODEL,
+    SIZES,
+    by_condition,
+    ceiling,
+    chance,
+    with_invariance,
+)
 from modtf.families.orders import CORRUPTIONS, name_of, orders
 
 FAMILY = ("corruptions",)
@@ -47,13 +55,14 @@ def _averaged(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _said(study: TrainedModels, rows: pd.DataFrame, *words: str) -> str:
-    """Return the number of models behind the means, `words`, and how many models diverged."""
-    finite = rows.groupby(["variant", "data_seed", "seed"], observed=True)["accuracy"].count() > 0
+    """Return the number of models behind the means, their widths, `words`, and how many models diverged."""
+    finite = rows.groupby(MODEL, observed=True)["accuracy"].count() > 0
     models = finite.groupby(level="variant", observed=True).sum()
     said = f"at least {plural(int(models.min()), 'model')} of every variant"
+    widths = sizes(rows, ["kind", "variant", "num_rules"])
     lost = int((~finite).sum())
     diverged = [f"{plural(lost, 'model')} diverged and {'is' if lost == 1 else 'are'} left out"] * (lost > 0)
-    return note([said, *words, f"checkpoint {study.checkpoint}"], diverged)
+    return note([said, *widths, *words, f"checkpoint {study.checkpoint}"], diverged)
 
 
 @register_figure("corruptions_accuracy", FAMILY)

@@ -252,5 +252,12 @@ def test_figures_show_every_method():
     lost = (simulated.results["variant"] == "erm") & (simulated.results["data_seed"] > 0)
     simulated.results.loc[lost, "value"] = np.nan
     (note,) = {picture.note for picture in simulated.figure("corruptions_accuracy")}
-    assert "At least 1 model of every variant" in note
+    assert "At least 1 model of every variant; width 16; " in note
     assert "Incomplete: 5 models diverged and are left out" in note
+
+
+def test_a_mean_over_widths_is_said_and_counts_the_models_of_every_width():
+    frame = results(lowest=[])
+    both = Study(pd.concat([frame, frame.assign(width=64)]))
+    (note,) = {picture.note for picture in both.figure("corruptions_accuracy")}
+    assert "At least 12 models of every variant; means over width 16, 64; " in note
