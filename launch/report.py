@@ -111,6 +111,9 @@ def check_flags(values: flags.FlagValues) -> tuple[list[str], Path | None]:
     if values.archive:
         check_archive_name("--archive", values.archive)
         check_file_writable(values.archive, "--archive")
+    for flag in ("figures", "vector"):
+        if values[flag].value and not values.out:
+            raise ValueError(f"--{flag} needs --out=DIR, the folder for the report.")
     if not values.out:
         return folders, None
     out = check_writable(values.out, "--out")

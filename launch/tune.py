@@ -106,6 +106,11 @@ def searches_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "
             f"--shard applies to {' and '.join(LISTS)} only, because {values.oracle} runs one trial at a "
             "time. Leave it out."
         )
+    if values["points"].present and values.oracle != "grid":
+        raise ValueError(
+            f"--points applies to grid only, because {values.oracle} draws from the whole range. Leave it "
+            "out, or give --trials."
+        )
     check_writable(out, "--out")
     from modtf.tuning.axes import axes_given, search_of, space_of
 

@@ -70,11 +70,13 @@ REFUSED = {
         "--learning_rate=0.1 --variant=modular": "'modular' has nothing to tune",
         "--space=router.k=1,2 --variant=modular": "--space router.k is not known",
         "--oracle=bayesian --shard=0/2": "--shard applies to grid and random only, because",
+        "--oracle=random --points=3": "--points applies to grid only, because random draws",
         "--space=router.k=1,9 --variant=top_k --rules=2": "k=9 is not valid; expected at most 2",
     },
     "report": {
         "--results=, --out=out": "Give --results=DIR",
         "--results=absent": "--out=DIR",
+        "--results=absent --archive=a.zip --vector=pdf": "--vector needs --out=DIR",
         "--results=absent --out=out": "folder 'absent' does not exist",
         "--results=absent --out=out --figures=pie_in_the_sky": "ranking_pies",
     },

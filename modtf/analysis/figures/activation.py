@@ -44,8 +44,10 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
 
 
 def _models(cells: Iterable[Activations], choice: Choice) -> Shown:
-    """Return the chosen member of each cell with several modules; the first that did not diverge."""
-    models: Shown = []
+    """Return a member of each variant and R with several modules; the first that did not diverge.
+
+    The members of a variant may lie in several folders."""
+    models: dict[tuple[str, int], tuple[tuple[int, int], tuple[str, Activations, int]]] = {}
     for cell in cells:
         members = zip(cell.data_seeds.tolist(), cell.seeds.tolist(), strict=True)
         finite = [bool(np.isfinite(matrix).all()) for matrix in cell.last]
@@ -54,9 +56,10 @@ def _models(cells: Iterable[Activations], choice: Choice) -> Shown:
             for member, is_finite in zip(members, finite, strict=True)
             if is_finite and choice.data_seed in (None, member[0]) and choice.seed in (None, member[1])
         ]
-        if wanted and cell.last.shape[-1] > 1:
-            models.append((cell.cell["variant"], cell, cell.index(*min(wanted)) or 0))
-    return models
+        name, key = cell.cell["variant"], (cell.cell["variant"], cell.cell["num_rules"])
+        if wanted and cell.last.shape[-1] > 1 and (key not in models or min(wanted) < models[key][0]):
+            models[key] = min(wanted), (name, cell, cell.index(*min(wanted)) or 0)
+    return [model for _, model in models.values()]
 
 
 def changed_places(study: TrainedModels) -> list[str]:

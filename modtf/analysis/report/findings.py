@@ -112,6 +112,7 @@ def _alignment_words(study: TrainedModels, variant: str) -> str:
     chance = random_baseline(rows["num_rules"], list(rows["num_modules"]))
     chance = chance[chance["measure"] == ALIGNMENT].drop(columns=["measure", "variant"])
     rows = rows.merge(chance.rename(columns={"value": "chance"}), on=["num_rules", "num_modules"])
+    rows["chance"] = rows["chance"].where(np.isfinite(rows["value"]))  # of the same models
     means = intervals(rows, ["kind"], level=study.level)
     means["chance"] = intervals(rows, ["kind"], "chance", study.level)["mean"]
     left = int(means["num_missing"].sum())

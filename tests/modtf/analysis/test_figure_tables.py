@@ -220,3 +220,14 @@ def test_only_a_bar_that_cannot_be_seen_is_labelled_0():
         (picture,) = Study(frame.assign(value=values)).figure("performance_vs_num_rules")
         (body,) = picture.figure.subfigs
         assert [[text.get_text() for text in axes.texts] for axes in body.axes] == labels
+
+
+def test_a_variant_whose_tasks_lie_in_two_folders_has_one_matrix(tmp_path, undrawn):
+    sizes = {"rules": [2], "seeds": [0], "variants": ["modular"]}
+    study_of(tmp_path / "b", data_seeds=[2, 3], **sizes)
+    study_of(tmp_path / "a", data_seeds=[4, 5], **sizes)
+    study = Study.read([tmp_path / "a", tmp_path / "b"])
+    for name, matrices in (("activation", 1), ("activation_evolution", 2)):  # before and after training
+        (picture,) = study.figure(name)
+        assert len(picture.table) == matrices * 2 * 2
+        assert "One model per matrix: task 2, seed 0; width 32." in picture.note

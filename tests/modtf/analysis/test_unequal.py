@@ -123,6 +123,14 @@ def test_ratios_leave_out_losses_that_are_not_positive_and_say_so():
     assert "`modular` and `monolithic` have no ratio in distribution; left out: 4 pairs" in findings(every)[0]
 
 
+def test_random_routing_is_compared_with_the_models_that_did_not_diverge():
+    """All models with R = 8 diverged, and random routing of 2 modules has 0.5."""
+    frame = results(rules=[2, 8], seeds=[0])
+    study = Study(frame.assign(value=frame["value"].mask(frame["num_rules"].eq(8))))
+    (text,) = [text for text in findings(study) if "alignment" in text]
+    assert "; random routing has 0.5; left out: 4 models that diverged." in text
+
+
 @pytest.mark.parametrize("lost", [np.nan, np.inf])
 def test_the_size_of_an_effect_is_that_of_the_models_that_did_not_diverge(lost):
     study = Study(with_value(results(), "modular", "loss", lost, tasks=[0]))
