@@ -90,7 +90,7 @@ def how_trained(cells: Sequence[CellFolder]) -> list[str]:
     Example line:
     "MLP regression: 25,000 steps, cosine schedule, learning rates 0.001 (modular), 0.003 (monolithic)"
     """
-    rates: dict[tuple[str, str], dict[float, dict[str, set[int]]]] = {}
+    rates: dict[tuple[str, str], dict[float, dict[str, set[tuple[int, int]]]]] = {}
     for cell in (cell for cell in cells if cell.is_finished):
         of, training = cell.cell, cell.definition.protocol.training
         key = (
@@ -98,24 +98,26 @@ def how_trained(cells: Sequence[CellFolder]) -> list[str]:
             f"{training.steps:,} steps, {training.schedule or 'constant'} schedule",
         )
         variants = rates.setdefault(key, {}).setdefault(training.learning_rate, {})
-        variants.setdefault(variant_label(of["variant"], of["model_options"]), set()).add(of["num_rules"])
+        name, size = variant_label(of["variant"], of["model_options"]), (of["num_rules"], of["width"])
+        variants.setdefault(name, set()).add(size)
     lines: dict[str, list[str]] = {}
     for (kind, words), by_rate in sorted(rates.items()):
         lines.setdefault(f"{words}, {_rates(by_rate)}", []).append(kind)
     return [f"{', '.join(kinds)}: {line}" for line, kinds in lines.items()]
 
 
-def _rates(by_rate: Mapping[float, Mapping[str, set[int]]]) -> str:
-    """Return learning rates, and if there are several the variants, and R, that have them."""
+def _rates(by_rate: Mapping[float, Mapping[str, set[tuple[int, int]]]]) -> str:
+    """Return learning rates, and if there are several the variants, R and widths that have them."""
     if len(by_rate) == 1:
         return f"learning rate {next(iter(by_rate)):g}"
     times = Counter(name for variants in by_rate.values() for name in variants)
-    named = {
-        rate: [
-            name + f" at R = {listing(sorted(rules))}" * (times[name] > 1) for name, rules in variants.items()
-        ]
-        for rate, variants in sorted(by_rate.items())
-    }
+    several = len({width for some in by_rate.values() for sizes in some.values() for _, width in sizes}) > 1
+    named: dict[float, list[str]] = {}
+    for rate, variants in sorted(by_rate.items()):
+        for name, sizes in variants.items():
+            rules, widths = (listing(numbers) for numbers in zip(*sizes, strict=True))
+            where = f" at R = {rules}" + f", width {widths}" * several
+            named.setdefault(rate, []).append(name + where * (times[name] > 1))
     return "learning rates " + ", ".join(f"{rate:g} ({', '.join(names)})" for rate, names in named.items())
 
 

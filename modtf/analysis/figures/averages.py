@@ -70,7 +70,7 @@ def _label(*values: str) -> str:
 
 
 def average(
-    study: TrainedModels, rows: pd.DataFrame, by: Sequence[str], *notes: str
+    study: TrainedModels, rows: pd.DataFrame, by: Sequence[str], *notes: str, x: str | None = None
 ) -> tuple[pd.DataFrame, str]:
     """Return mean and interval for every combination of `by`, over the other task types, R and widths.
 
@@ -80,6 +80,7 @@ def average(
         by: columns, "variant" among them. If the variants of a point were run with different sizes, keep the
             sizes that all variants have. If there are none, keep the variants that have all sizes.
         notes: more parts of the note.
+        x: the column of `by` on the horizontal axis, if there is one.
 
     Returns:
         The table of `summarise`, and a note: number of models, intervals, checkpoint, missing cells.
@@ -110,7 +111,11 @@ def average(
     missing += ["sizes that some variants lack are left out"] if (has_whole & ~whole).any() else []
     left = listing(run.loc[~has_whole & ~everywhere, "variant"])
     missing += ["variants have different tasks or seeds"] if _have_other_members(kept, point, size) else []
-    missing += _weights(kept, by, has_random=len(models) < len(summary))
+    weights = WEIGHTS + " (random: every size)" * (len(models) < len(summary))
+    missing += [weights] * have_other_tasks(kept, by, ["_size"])
+    line = [name for name in point if name != x]
+    unlike = x in OVER and (_number(kept, point, "_size") != _number(kept, line, "_size")).any()
+    missing += ["points of a line are over different sizes or task types"] * bool(unlike)
     missing += [f"left out, because they were not run with all sizes: {left}"] if left else []
     checkpoint = [] if "step" in by else [f"checkpoint {study.checkpoint}"]
     words = [counts(study, models), *sizes(kept, point), *notes, *checkpoint]
@@ -131,11 +136,6 @@ def _have_other_members(rows: pd.DataFrame, point: Sequence[str], size: Sequence
     rows = rows.assign(member=rows.groupby(["data_seed", "seed"]).ngroup())
     by = [*point, *size]
     return bool((_number(rows, by, "member") != _number(rows, [*by, "variant"], "member")).any())
-
-
-def _weights(kept: pd.DataFrame, by: Sequence[str], has_random: bool) -> list[str]:
-    """Return a remark on weights if a mean is over sizes that have different tasks, otherwise nothing."""
-    return [WEIGHTS + " (random: every size)" * has_random] * have_other_tasks(kept, by, ["_size"])
 
 
 def _is_random(rows: pd.DataFrame) -> pd.Series:
@@ -167,7 +167,7 @@ def means(
         x: column on the horizontal axis; None for a mark that takes none.
     """
     by = dict.fromkeys([row, "measure", column, x, "variant"])
-    table, text = average(study, rows, [name for name in by if name], *notes)
+    table, text = average(study, rows, [name for name in by if name], *notes, x=x)
     return panels(partial(mark, x=x) if x else mark, table, name, title, text, row, column)
 
 

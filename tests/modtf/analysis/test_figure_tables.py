@@ -231,3 +231,15 @@ def test_a_variant_whose_tasks_lie_in_two_folders_has_one_matrix(tmp_path, undra
         (picture,) = study.figure(name)
         assert len(picture.table) == matrices * 2 * 2
         assert "One model per matrix: task 2, seed 0; width 32." in picture.note
+
+
+def test_a_line_over_other_widths_at_each_point_is_said(undrawn):
+    """Width 64 was run with R = 2 alone."""
+    few = {"data_seeds": [0, 1], "seeds": [0], "checkpoints": ["tail"], "widths": [32, 64]}
+    whole, words = results_of(rules=[2, 8], **few), "points of a line are over different sizes"
+    part = whole[whole["num_rules"].eq(2) | whole["width"].eq(32)]
+    for frame, said in ((whole, [False, False]), (part, [True, False])):
+        for name in ("performance_vs_num_rules", "collapse_and_specialisation_vs_num_rules"):
+            notes = [picture.note for picture in Study(frame).figure(name)[:2]]  # the second: of width 32
+            assert [words in note for note in notes] == said
+        assert words not in Study(frame).figure("collapse_and_specialisation_bars")[0].note

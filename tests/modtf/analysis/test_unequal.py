@@ -182,6 +182,14 @@ def test_rates_schedules_and_versions_are_said(tmp_path):
     line += "0.001 (monolithic at R = 2), 0.003 (modular, monolithic at R = 8)"
     assert how_trained(study.cells) == [line]
     assert study.table().endswith(line)
+    wide = replace(TRAINING, learning_rate=1e-3, schedule="cosine")
+    simulate(
+        tmp_path / "wide", **{**sizes, "rules": [8], "widths": [64], "variants": ["modular"]}, training=wide
+    )
+    line = "learning rates 0.001 (monolithic at R = 2, width 32, modular at R = 8, width 64), 0.003 (modular "
+    assert (
+        line + "at R = 2, 8, width 32, monolithic at R = 8, width 32)" in how_trained(find_cells(tmp_path))[0]
+    )
     (table,) = protocols_section(study).content
     assert set(table.frame["how"].str.extract("(version .*?);")[0]) == {
         "version 0.0",
