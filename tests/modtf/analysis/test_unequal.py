@@ -81,7 +81,7 @@ def test_a_mean_over_sizes_of_different_tasks_warns():
     by, loss = ["variant", "condition"], {"measure": "loss"}
     for averaged in (
         lambda: study.summary(by, ["num_rules"], **loss),
-        lambda: compare_pairs(study.performance, [("modular", "monolithic")], ["distribution"], ["num_rules", "condition"]),
+        lambda: compare_pairs(study.performance, by=["distribution"], over=["num_rules", "condition"]),
         lambda: study.claims(["modular_small_margin"]),
     ):
         with pytest.warns(UserWarning, match=words):
