@@ -69,8 +69,7 @@ All networks here see which rule applies. The oracle, `gt_modular`, always uses 
 In the MLP, under a cosine schedule, the oracle has {_ci(slow[0], " times the loss of `modular`")}. In the RNN it has
 {_ci(slow[1], " times the loss")}. Each has its own starting rate; there are {trained[0]} in the MLP and {trained[1]} in the RNN.
 At a constant 3e-4 in the MLP it has {_ci(ratios[MLP], " times the loss")}, from {models[0]}. At a constant
-1e-3 in the RNN it has {_ci(ratios[RNN], " times the loss")}, from {models[1]}. Each ratio is taken on the same task. Setting: {NUM_RULES} rules, regression,
-in distribution.
+1e-3 in the RNN it has {_ci(ratios[RNN], " times the loss")}, from {models[1]}. Setting: {NUM_RULES} rules, regression, in distribution.
 
 *Caveat*: one width. Losses are means over the last tenth of training. At the last weights the first ratio is {_ci(at_last)}.
 Each constant rate is the same for both variants, and there the RNN is far from trained. Evidence: [a small study](study.md), [routers](routers_results.md).
@@ -87,18 +86,21 @@ def networks_seldom_find_the_rules(studies: Studies) -> str:
     }
     models = [_models(parts[kind], *LEARNED) for kind in (MLP, RNN)]
     cosine, recurrent = _under_cosine(studies)
+    trained = _models(cosine, *LEARNED), _models(recurrent, DENSE, "modular_op")
     slow = [_ci(_mean(cosine, variant, "alignment")) for variant in LEARNED]
     later = [_ci(_mean(recurrent, variant, "alignment")) for variant in (DENSE, "modular_op")]
     return f"""\
 ## 2. MLPs do not find the rules at R = {NUM_RULES}; the RNN comes near
 
-Alignment is a distance from the rules, so lower is better. It is 0 for one module per rule, and {1 - 1 / NUM_RULES:.3f} for random routing. In the MLP under a cosine
-schedule, the alignment of `modular`, whose router sees the rule and the inputs, is {slow[0]}.
-A router that sees only the rule, `modular_op`, has {slow[1]}, on 5 tasks. In the RNN they have
-{later[0]} and {later[1]}, also under a cosine schedule.
-At a constant rate of 3e-4 they have {_ci(found[MLP, "modular"])} and {_ci(found[MLP, "modular_op"])}
-in the MLP, from {models[0]}. At a constant 1e-3 they have {_ci(found[RNN, "modular"])} and {_ci(found[RNN, "modular_op"])}
-in the RNN, from {models[1]}.
+Alignment is a distance from the rules, so lower is better. It is 0 for one module per rule, and {1 - 1 / NUM_RULES:.3f} for random routing.
+The router of `modular` sees the rule and the inputs, that of `modular_op` the rule alone.
+
+| learning rate | `modular` | `modular_op` | from |
+|---|---|---|---|
+| MLP, cosine | {slow[0]} | {slow[1]} | {trained[0]} |
+| RNN, cosine | {later[0]} | {later[1]} | {trained[1]} |
+| MLP, constant 3e-4 | {_ci(found[MLP, "modular"])} | {_ci(found[MLP, "modular_op"])} | {models[0]} |
+| RNN, constant 1e-3 | {_ci(found[RNN, "modular"])} | {_ci(found[RNN, "modular_op"])} | {models[1]} |
 
 ![Activation matrices of three variants](images/activation.png)
 
@@ -139,8 +141,8 @@ def training_against_asking(studies: Studies) -> str:
     return f"""\
 ## 4. Misrouting costs more in evaluation than in training
 
-MLP modules trained with a tenth of their tokens misrouted, and evaluated under perfect routing, have
-{ratio(0, WRONG, RULES, " times the loss of perfect routing")}. Modules trained under perfect routing, and evaluated with a tenth misrouted, have
+In the MLP a tenth of the tokens goes to wrong modules. If only training is misrouted, modules have
+{ratio(0, WRONG, RULES, " times the loss of perfect routing")}. If only evaluation is misrouted, they have
 {ratio(0, RULES, WRONG, " times the loss of perfect routing")}. Setting: regression, in distribution, a cosine schedule, each routing at its own
 starting rate, five tasks. At a constant rate of 3e-4 the multiples are
 {ratio(1, WRONG, RULES, "")} and {ratio(1, RULES, WRONG, "")}, over ten tasks.
@@ -169,7 +171,7 @@ Two fixed routings both have an alignment of 0.5. In the first (`spread` .5), ea
 In the second (`block` 2), two rules share two modules evenly. Out of distribution, under a cosine schedule, the first has
 {_ci(slow[0], " times perfect routing's loss")}. The second has {_ci(slow[1], " times perfect routing's loss")}. Setting: MLP regression,
 weighted, five tasks. At a constant rate of 3e-4 they have {_ci(constant[0])} and {_ci(constant[1])} times it (ten tasks).
-In distribution no difference between them is shown: under cosine they have {_ci(within[0])} and {_ci(within[1])} times it.
+In distribution no difference between them is shown. Under cosine they have {_ci(within[0])} and {_ci(within[1])} times it there.
 
 Among the matrices that trained routers reach, a matrix farther from the rules tends to cost more if its modules are weighted. Spearman's correlation within a task
 lies between {weighted[0]} and {weighted[-1]} in distribution ({len(weighted)} task types; constant rates). If they are sampled, it lies between {sampled[0]} and {sampled[-1]}.
@@ -207,7 +209,7 @@ The oracle needs {_ci(needed["modular"], " examples")} for the loss that `modula
 `monolithic` with as many it needs {_ci(needed["monolithic"], " examples")}. Setting: MLP, {NUM_RULES} rules, regression, in distribution,
 {num_models(found)}, cosine schedule.
 
-*Caveat*: one width, and the same number of steps whatever the number of examples; the checkpoint is the one with the lowest loss on fresh
+*Caveat*: one width, and the same number of steps for every number of examples. The checkpoint is the one with the lowest loss on fresh
 validation examples. Evidence: [answers to open questions](open_questions.md#finite-data).
 """
 
