@@ -86,8 +86,8 @@ def without_effect(cells: Sequence[Cell]) -> list[str]:
             needed = [_needed(cell, namespace, name) for cell in cells if name in getattr(cell, namespace)]
             if all(needed):
                 lines.append(
-                    f"{namespace}.{name} has no effect without {needed[0]}, which no variant of this command "
-                    "has. Leave it out."
+                    f"{namespace}.{name} has no effect without {namespace}.{needed[0]}, which no variant of "
+                    "this command has. Leave it out."
                 )
     return lines
 

@@ -51,7 +51,7 @@ def tempered():
 @pytest.mark.parametrize(
     ("command", "arguments", "lacking"),
     [
-        (run, ["--set=trainer.start_steps=5"], "start_steps has no effect without start, which no variant"),
+        (run, ["--set=trainer.start_steps=5"], "no effect without trainer.start, which no variant"),
         (run, ["--set=trainer.start_steps=5", "--set=trainer.start=oracle"], ""),
         (sweep, ["--arch=mlp", "--set=trainer.start_steps=5", "--set=trainer.start=none,oracle"], ""),
         (
