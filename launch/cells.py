@@ -148,7 +148,7 @@ def cells_given(values: flags.FlagValues) -> tuple[str, list[Cell], list[str]]:
 
 
 def warn_without_effect(cells: Sequence[Cell], values: flags.FlagValues) -> None:
-    """Warn of options of --set that no cell uses; the cells of a study are its author's choice."""
+    """Warn about options of --set that no cell uses. Studies are not checked: authors chose their cells."""
     if "study" not in values or values.study is None:
         for line in without_effect(cells):
             warnings.warn(line, stacklevel=2)

@@ -92,7 +92,7 @@ class ModularModel(RoutedModel):
     #: whether XLA compiles it: as requested (None), or never on a CPU (False): convolutions are slow there
     compiled_by_xla: ClassVar[bool | None] = None
 
-    #: option -> another, a flag, without which it has no effect
+    #: option -> the flag without which it has no effect
     needs: ClassVar[Mapping[str, str]] = {}
 
     training_now = False  # in `forward`: whether the model trains

@@ -34,7 +34,8 @@ def tail_length(evaluations: int) -> int:
 def tail_of(evaluations: Any) -> Any:
     """Return the last of all evaluations, in order, that form the default "tail".
 
-    If there are several, the first was before training: at step 0, or after a warm start.
+    If there are several evaluations, the first one is from before training (after a warm start, if there is
+    one), and the tail is half of the others, at most ten.
     """
     return evaluations[-tail_length(len(evaluations) - 1) :]
 

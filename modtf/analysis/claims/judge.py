@@ -86,7 +86,7 @@ def judge_all(
 
 
 def weights_words(study: TrainedModels) -> list[str]:
-    """Return a line for each task type of which some variant has different tasks at its sizes."""
+    """Return a line for each task type in which a variant has different tasks at different sizes."""
     rows, kinds = study.results, study.results["kind"]
     return [
         f"Verdicts on {kind}: {WEIGHTS}."

@@ -247,4 +247,5 @@ def lacking(summary: pd.DataFrame, point: Sequence[str]) -> list[str]:
 def lost(summary: pd.DataFrame) -> list[str]:
     """Return the number of values that are not finite, for a note."""
     number = int(summary["num_missing"].sum())
-    return [f"left out: {plural(number, 'value')} that are not finite"] * bool(number)
+    verb = "is" if number == 1 else "are"
+    return [f"left out: {plural(number, 'value')} that {verb} not finite"] * bool(number)

@@ -174,7 +174,8 @@ def _without_padding(experts: NDArray[np.int32], arrays: dict[str, NDArray[Any]]
 def _is_repeated(experts: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Return which rows have expert 0 in all layers and choices, which marks padding.
 
-    With one choice per token, a token may have it. Warn if these are many more than independent layers give.
+    A token with one choice may have expert 0 in all layers, so its row is kept. Warn if there are many more
+    such rows than layers that choose independently would give.
     """
     zeros = (experts == 0).all(axis=2)
     rows = zeros.all(axis=1)

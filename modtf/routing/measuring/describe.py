@@ -37,12 +37,12 @@ def how_measured(sums: Sums, label_probs: ArrayLike | None, confidence: float) -
         what = f"Counts of choices, {sums.top_k or 1} per token"
     elif sums.top_k:
         what += f", the {sums.top_k} largest of each token"
+    intervals = f"Intervals: {100 * confidence:g}%."
     if not sums.has_labels:
-        return f"{what}. No labels. Intervals: {100 * confidence:g}%."
+        return f"{what}. No labels. {intervals}"
     return (
         f"{what}. Labels as frequent as {probs if isinstance(probs, str) else np.asarray(probs).tolist()}. "
-        f"Intervals: {100 * confidence:g}%. Chance: labels permuted over and within "
-        f"{sums.num_documents} documents"
+        f"{intervals} Chance: labels permuted over and within {sums.num_documents} documents"
         + (" of one label in a row each, since none were given." if not sums.has_documents else ".")
     )
 

@@ -119,6 +119,11 @@ def warning_lines(layers: Sequence[LayerMeasures], names: Names) -> list[str]:
     return lines
 
 
+def all_labels(layers: Sequence[LayerMeasures]) -> list[int]:
+    """Return the labels that at least one layer routes."""
+    return np.unique(np.concatenate([layer.labels for layer in layers])).tolist()
+
+
 def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
     """Return the modules in which each label has the largest share, if beyond chance.
 
@@ -132,7 +137,7 @@ def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
         largest = np.nanmax(drawn, axis=0) if drawn else np.zeros(0)
     least = np.quantile(largest, 0.95) if largest.size else np.nan
     rows: list[tuple[str, ...]] = []
-    ordinary, numbers = 0, np.unique(np.concatenate([layer.labels for layer in layers])).tolist()
+    ordinary, numbers = 0, all_labels(layers)
     for number in numbers:
         found = [
             (view.shares[row, module], layer, view, row, module)

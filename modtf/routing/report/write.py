@@ -132,7 +132,7 @@ def _first_section(
     first = layers[0]
     sizes = sorted({layer.mass.use.size for layer in layers})
     modules = plural(sizes[0], "module") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} modules"
-    labels = np.unique(np.concatenate([layer.labels for layer in layers]))
+    labels = tables.all_labels(layers)
     size = f"{plural(len(layers), 'layer')}, {modules}, {plural(len(labels), 'label')}"
     if first.label_counts is not None:
         size += f", {plural(int(first.label_counts.sum()) + first.dropped, 'token')}"
