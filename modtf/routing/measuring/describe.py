@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from modtf.routing.measuring.checks import Ints, Numbers, lost_names
 from modtf.routing.measuring.units import Pieces
 from modtf.routing.measuring.watch import Watch, warnings_of
+from modtf.words import plural
 
 ENOUGH = 64  # tokens: with so many, an expert that all of them chose is no chance
 
@@ -67,13 +68,14 @@ def assumed(sums: Sums, *numbered: Numbers) -> Iterator[str]:
         )
     if sums.pieces.joined:
         yield (
-            f"{len(sums.pieces.joined)} documents come back after tokens of other documents. All tokens of "
-            "one number count as one document. If numbers begin again in each batch, make them unique."
+            f"Tokens of {plural(len(sums.pieces.joined), 'document')} come back after those of others. All "
+            "tokens of one number count as one document. If numbers begin again in each batch, make them "
+            "unique."
         )
     if sums.pieces.came_back:
         yield (
-            f"{sums.pieces.came_back} documents are not contiguous, so their pieces count as separate "
-            "documents. Give the tokens of a document one after the other."
+            f"The tokens of {plural(sums.pieces.came_back, 'document')} are not contiguous, so their pieces "
+            "count as separate documents. Give the tokens of a document one after the other."
         )
 
 

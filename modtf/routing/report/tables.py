@@ -72,7 +72,8 @@ def summary_table(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame
             some = {name: _number(view.values[name].value) for name in main if name in view.values}
             row |= {name.replace("_", "\n"): value for name, value in some.items()}
         if (load := view.values.get("effective_experts")) is not None:
-            row["effective\nmodules"] = f"{load.value:.1f} of {view.use.size}"
+            number = "-" if np.isnan(load.value) else f"{load.value:.1f}"  # of one module
+            row["effective\nmodules"] = f"{number} of {view.use.size}"
         row["never\nused"] = str(int((view.use == 0).sum()))
         if layer.too_few is not None:
             row["too few\ntokens"] = str(int(layer.too_few.sum()))

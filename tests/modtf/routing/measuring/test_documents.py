@@ -184,12 +184,14 @@ def test_documents_may_be_mixed_but_should_not_come_back():
         chance = expected.hard.values[name].chance
         assert estimate.chance == pytest.approx(chance, rel=0.05, abs=0.02, nan_ok=True)
     number = len(np.unique(documents))
-    assert any(text.startswith(f"{number} documents come back after tokens of") for text in found.warnings)
+    assert any(text.startswith(f"Tokens of {number} documents come back") for text in found.warnings)
     assert not any("come back" in text for text in expected.warnings)
     half = len(order) // 2
     chunks = [(gates[o], labels[o], documents[o]) for o in (order[:half], order[half:])]
     (pieces,) = measure_activations(chunks, permutations=20)
     assert any("documents are not contiguous" in text for text in pieces.warnings)
+    (one,) = measure_activations(gates[:3], [0, 1, 0], documents=[0, 1, 0], permutations=20)
+    assert any(text.startswith("Tokens of 1 document come back") for text in one.warnings)
 
 
 def test_excess_beyond_chance():

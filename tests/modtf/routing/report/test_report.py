@@ -195,6 +195,8 @@ def test_the_terminal_shows_a_line_a_layer(layers):
     generator = np.random.default_rng(0)
     nothing = modtf.measure_activations(np.eye(3)[generator.integers(3, size=900)], np.arange(900) % 3)
     assert "(within chance)" in report_text(nothing).splitlines()[3]
+    alone = modtf.measure_activations(np.ones([9, 1]), np.arange(9) % 3)
+    assert "- of 1" in report_text(alone)
     table = layer_table(layers[0]).set_index("measure")
     assert table.loc["load variation", "chance, hard assignment"] == "", "no labels, no chance"
     assert table.loc["alignment", "chance, hard assignment"] != ""
