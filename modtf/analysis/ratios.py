@@ -17,8 +17,8 @@ def as_ratio(reduction: float) -> float:
         >>> as_ratio(0.2), as_ratio(-0.2)
         (0.8, 1.25)
     """
-    if reduction >= 0:
-        return max(0.0, 1 - reduction)
+    if math.isnan(reduction) or reduction >= 0:
+        return max(1 - reduction, 0.0)  # in this order NaN stays NaN
     return 1 / (1 + reduction) if reduction > -1 else math.inf
 
 

@@ -220,7 +220,8 @@ def print_judged(judged: pd.DataFrame, level: float = LEVEL) -> str:
     note = (
         f"Spearman's rank correlation with {TRUTH} within a task, both oriented so that larger is better. "
         f"Intervals: {percent_of(level)} of {DRAWS:,} samples of routers and tasks, if there are at least "
-        f"{MIN_ROUTERS} routers. Models: {judged.groupby('kind', observed=True)['num_models'].max().sum()}."
+        f"{MIN_ROUTERS} routers. Models, each counted at every routed layer: "
+        f"{judged.groupby('kind', observed=True)['num_models'].max().sum()}."
     )
     return "\n\n".join([*blocks, note])
 

@@ -17,7 +17,7 @@ from modtf.analysis.comparable import CHOICES, check_checkpoint, parts_of, selec
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import in_report_order, said_by_families, variant_label, with_kinds, with_variants
 from modtf.analysis.learned import shares_learned
-from modtf.analysis.rows import performance_rows
+from modtf.analysis.rows import activation_rows, performance_rows
 from modtf.analysis.tracking import judge_measures, learned_measures
 from modtf.checks import check_level
 from modtf.results import Activations, CellFolder, load_activations, load_history, with_categories
@@ -122,8 +122,8 @@ class TrainedModels:
 
     @property
     def places(self) -> list[str]:
-        """The routed layers, if models have several; otherwise one with the name ""."""
-        return [place for place in self.results["place"].unique() if place] or [""]
+        """The routed layers; a single one has the name ""."""
+        return activation_rows(self.results)["place"].astype(str).unique().tolist() or [""]
 
     @property
     def kinds(self) -> list[tuple[str, ...]]:

@@ -62,7 +62,8 @@ def number_words(row: pd.Series) -> str:
     """
     if row["is_ratio"]:
         value, high, low = map(as_ratio, (row["value"], row["low"], row["high"]))
-        return f"{value:.2f} times ({low:.2f} to {high:.2f})"
+        interval = "" if math.isnan(low) else f" ({low:.2f} to {high:.2f})"
+        return f"{value:.2f} times{interval}"
     return with_interval(row["value"], row["low"], row["high"], "+.2f")
 
 

@@ -28,7 +28,8 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
         raise NothingToDraw("no variant with several modules was run; --variant=modular has them")
     any_drawn = False
     widths = sorted(widths) if choice.width is None else [choice.width]
-    for width, kind, place in product(widths, study.kinds, changed_places(study)):
+    places = [(kind, place) for kind in study.kinds for place in changed_places(study.of_kind(*kind))]
+    for width, (kind, place) in product(widths, places):
         models = _models(study.of_kind(*kind).activations(place, width=width), choice)
         models.sort(key=lambda model: (model[1].cell["num_rules"], study.variants.index(model[0])))
         if models:
@@ -63,7 +64,7 @@ def _models(cells: Iterable[Activations], choice: Choice) -> Shown:
 
 
 def changed_places(study: TrainedModels) -> list[str]:
-    """Return the routed layers; if there are several, only those where training changed some model's routing.
+    """Return a task type's routed layers; if there are several, those where training changed some routing.
 
     A picture of fixed routing shows nothing new. If all routing is fixed, all layers are returned.
     """
@@ -122,7 +123,7 @@ def in_training(study: TrainedModels, choice: Choice) -> Pictures:
     for kind, models in chosen_activations(study, choice):
         rules = sorted({activations.cell["num_rules"] for _, activations, _ in models})
         num_rules = choice.num_rules or rules[len(rules) // 2]
-        models = _with_history(models, num_rules, learned_first=len(study.places) > 1)
+        models = _with_history(models, num_rules, learned_first=bool(models[0][1].place))
         if not models:
             continue
         any_drawn = True

@@ -12,6 +12,7 @@ from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import GREY
 from modtf.analysis.figures.marks import bars, curves, lines
 from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.labels import place_label
 from modtf.analysis.rows import COLLAPSES, IN, has_unequal_rules
 from modtf.analysis.trained import TrainedModels
 from modtf.families import FAMILIES, Family
@@ -143,7 +144,11 @@ def _collapse(
     rows = activation(results)
     parts = [("", "", rows)]
     if rows["label"].nunique() > MOST_COLUMNS:
-        parts = [(f"_{place}", f", {place}", rows[rows["place"] == place]) for place in changed_places(study)]
+        places = dict.fromkeys(place for part in study.by_kind for place in changed_places(part))
+        parts = [
+            (place_label("", place).replace(", ", "_"), place_label("", place), rows[rows["place"] == place])
+            for place in places
+        ]
     notes = ["smaller is better, unless a label says otherwise", "random: random routing"]
     notes += [COLLAPSES] * has_unequal_rules(results)
     for end, title, part in parts:

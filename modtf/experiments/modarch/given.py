@@ -14,6 +14,8 @@ from modtf.analysis.trained import TrainedModels
 
 GIVEN = "clamped"
 WAYS = {False: "weighted", True: "sampled"}
+#: (matrix, amount) with one module per rule, which sampling does not change
+CERTAIN = (("spread", 0.0), ("block", 1), ("collapsed", 2))
 SURE = 0.05  # the level of each of two one-sided tests
 Dose = tuple[str, float, bool]  # matrix, amount, and whether a module is sampled for every token
 
@@ -97,7 +99,8 @@ def trends(fixed: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
 def saved(fixed: pd.DataFrame, first: Dose, second: Dose) -> pd.DataFrame:
     """Return `match_members` of two fixed routings, on the same tasks and seeds.
 
-    A matrix that is the same weighted and sampled, such as perfect routing, matches either name.
+    A matrix that is the same weighted and sampled, such as perfect routing, matches either name. A block of
+    all rules is also the largest `spread`.
     """
     both = [fixed[_is(fixed, *which)].assign(variant=name) for which, name in ((first, "1"), (second, "2"))]
     return match_members(pd.concat(both), "1", "2")
@@ -135,4 +138,8 @@ def effect(pairs: pd.DataFrame, within: float, level: float, *, as_difference: b
 
 def _is(doses: pd.DataFrame, matrix: str, amount: float, drawn: bool) -> pd.Series:
     same = (doses["matrix"] == matrix) & (doses["amount"] == amount)
-    return same & ((doses["drawn"] == drawn) | ~doses[same]["drawn"].any())
+    if matrix == "block":
+        even = (doses["matrix"] == "spread") & (doses["amount"] == 1 - 1 / amount)
+        same |= even & (doses["num_rules"] == amount)
+    exact = same & (doses["drawn"] == drawn)
+    return same if (matrix, amount) in CERTAIN and not exact.any() else exact

@@ -54,8 +54,8 @@ def rows_of(
     by_chance = np.clip(mean_and_range(drawn), bounds[0], upper)
     same = np.isclose(by_chance, whole, rtol=1e-9, atol=1e-12)  # differ by rounding alone
     by_chance = np.where(same, whole, by_chance)
-    columns = ("value", "low", "high", "chance", "chance_low", "chance_high")
-    numbers = np.stack([whole, low, high, *by_chance], axis=1).tolist()
+    columns = ("value", "low", "high", "chance", "chance_low", "chance_high", "draws")
+    numbers = np.stack([whole, low, high, *by_chance, np.full(len(keys), len(drawn))], axis=1).tolist()
     items = [key[1] if isinstance(key, tuple) else "" for key in keys]
     return [
         {"layer": layer, "measure": measure, "item": item} | dict(zip(columns, row, strict=True))

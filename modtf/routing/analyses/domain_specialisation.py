@@ -12,6 +12,7 @@ from modtf.routing.analyses.domains import counts_of_domains, too_few_tokens
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance, percent, spread_of
 from modtf.routing.drawing import draw_measures
+from modtf.routing.measuring.excess import FEWEST_DRAWS, Excess
 
 DISTANCE, LARGEST, SPECIALISED = "domain_distance", "largest_share", "specialised_experts"
 
@@ -53,7 +54,7 @@ class DomainSpecialisation(Analysis):
             rows += rows_of(
                 data.layers[found.place], statistic(found.counts, each),
                 [statistic(one, each) for one in found.without], found.sizes,
-                [statistic(one, everywhere) for one in drawn], options.confidence, (0, 1),
+                [statistic(one, everywhere, is_draw=True) for one in drawn], options.confidence, (0, 1),
                 {SPECIALISED: data.num_experts},
             )  # fmt: skip
         table = pd.DataFrame(rows)
@@ -71,15 +72,15 @@ class Statistic:
     def __init__(self, drawn: Array, names: list[str]):
         self.names = names
         shares = drawn / np.maximum(drawn.sum(axis=2, keepdims=True), 1.0)
-        self.centre = self.limit = None
-        if len(drawn) > 1:
-            self.centre, spread = shares.mean(axis=0), shares.std(axis=0)
-            self.spread = np.where(spread > 0, spread, np.inf)
-            largest = ((shares - self.centre) / self.spread).max(axis=(1, 2))
+        self.excess = Excess(shares) if len(shares) >= FEWEST_DRAWS else None
+        if self.excess:
+            largest = [self.excess.of_draw(one).max() for one in shares]
             self.limit = float(np.quantile(largest, 0.95, method="higher"))
 
-    def __call__(self, counts: Array, choices_per_token: Array) -> dict[Any, float]:
-        """Return the measures, from the counts and the mean number of choices of a token `[domains]`."""
+    def __call__(self, counts: Array, choices_per_token: Array, is_draw: bool = False) -> dict[Any, float]:
+        """Return the measures, from the counts and the mean number of choices of a token `[domains]`.
+
+        `is_draw`: these counts are among those drawn by chance."""
         shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
         everywhere = counts.sum(axis=0) / max(float(counts.sum()), 1.0)
         distances = np.abs(shares - everywhere).sum(axis=1) / 2
@@ -87,8 +88,9 @@ class Statistic:
             DISTANCE: float(distances.mean()),
             LARGEST: min(float((shares.max(axis=1) * choices_per_token).max()), 1.0),
         }
-        if self.limit is not None:
-            beyond = (shares - self.centre) / self.spread > self.limit + 1e-9  # more than by rounding
+        if self.excess:
+            excess = self.excess.of_draw(shares) if is_draw else self.excess.of(shares)
+            beyond = excess > self.limit + 1e-9  # more than by rounding
             found[SPECIALISED] = float(beyond.any(axis=0).sum())
         return found | {(DISTANCE, name): float(d) for name, d in zip(self.names, distances, strict=True)}
 

@@ -56,7 +56,8 @@ class Analysed:
 
     Attributes:
         table: a row per layer, measure and item (a label, an expert; empty for the whole layer), with the
-            columns of `COLUMNS`. Unknown numbers are NaN.
+            columns of `COLUMNS`. Unknown numbers are NaN. With a column `draws`, the number of routers drawn
+            for the chance level, sentences correct for the number of layers exactly.
         sentences: what was found, in plain sentences with numbers, the most important one first.
         pictures: figures, of which the first shows the result.
         notes: what a reader has to know, such as a sample or an assumption.

@@ -1,5 +1,8 @@
 """Parts of sentences about layers, for what analyses found."""
 
+import math
+
+import numpy as np
 import pandas as pd
 
 from modtf.routing.names import Names
@@ -42,11 +45,14 @@ def layers_text(layers: list[int], names: Names) -> str:
 def above_chance(table: pd.DataFrame, measure: str) -> list[int]:
     """Return the layers in which a measure is above its chance band.
 
-    The band is widened for the number of layers (Bonferroni, with normal tails).
+    The band is widened for the number of layers (Bonferroni). Its tails are those of Student's t of as many
+    numbers as there are `draws` of the chance level; without this column they are normal. Where half the band
+    is wider than its upper part, it counts instead: the largest of 39 draws alone varies too much.
     """
     part = table[(table["measure"] == measure) & (table["item"] == "") & table["chance_high"].notna()]
-    band = (part["chance_high"] - part["chance"]).astype(float)
-    limit = part["chance"] + widened(len(part)) * band
+    low, middle, high = (part[name].astype(float) for name in ("chance_low", "chance", "chance_high"))
+    draws = float(part["draws"].min()) if "draws" in part else math.inf
+    limit = middle + widened(len(part), draws) * np.maximum(high - middle, (high - low) / 2)
     above = part["value"] > limit + 1e-9 * limit.abs()  # more than by rounding
     return part[above]["layer"].astype(int).tolist()
 
@@ -56,11 +62,14 @@ def percent(value: float) -> str:
     return f"{value:.1%}" if abs(value) < 0.0995 else f"{value:.0%}"
 
 
-def widened(number_of_layers: int) -> float:
-    """Return the factor by which a 95% interval grows for so many layers (Bonferroni, with normal tails)."""
-    from scipy.special import ndtri  # slow to import
+def widened(number_of_layers: int, draws: float = math.inf) -> float:
+    """Return the factor by which a 95% interval grows for so many layers (Bonferroni).
 
-    return float(ndtri(0.025 / max(number_of_layers, 1)) / ndtri(0.025))
+    Tails are those of Student's t of as many numbers as `draws`, normal by default.
+    """
+    from scipy.special import stdtrit  # slow to import
+
+    return float(np.divide(*stdtrit(draws - 1, [0.025 / max(number_of_layers, 1), 0.025])))
 
 
 def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names, title: str = "") -> str:

@@ -44,8 +44,8 @@ class View:
         top_label_chance: `[M]`, the mean share of the most frequent label under permuted labels: the value to
             expect by chance from this number of tokens.
         shares: `[R, M]`, p(label | module); NaN for a module that is never active.
-        excess: `[R, M]`, p(label | module) minus its mean under permuted labels, in their standard
-            deviations; NaN for modules with too few tokens.
+        excess: `[R, M]`, p(label | module) minus its mean under permuted labels, in standard deviations of a
+            further permutation; NaN for modules with too few tokens, and with fewer than 3 permutations.
         largest_excess_by_chance: `[permutations]`, the largest excess in each permutation. With many modules
             and labels some excess is large by chance; above 95% of these values it is beyond chance.
         bits: `[R]`, the information of a label about the module: sum_m p(m | label) log2 p(m | label) / p(m).

@@ -16,6 +16,7 @@ from modtf.metrics.registry import MEASURES
 from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.documents import Documents
 from modtf.routing.measuring.estimates import estimates, mean_and_range
+from modtf.routing.measuring.excess import FEWEST_DRAWS, Excess
 from modtf.routing.measuring.layer import TOKENS_PER_LABEL, Estimate, LayerMeasures, View
 from modtf.routing.measuring.stacked import measure_stack
 
@@ -147,13 +148,10 @@ def _view(
     # One matrix at a time fits into the processor's cache.
     shares = np.array([_shares(one, probs) for one in chance]).reshape(chance.shape)
     top_by_chance = np.ma.masked_invalid(shares.max(axis=1)).mean(axis=0)  # over active modules only
-    if len(chance) > 1 and not too_few.all():
-        centre, spread = shares.mean(axis=0), shares.std(axis=0)
-        spread = np.where(spread > 0, spread, np.inf)
-        excess = np.where(too_few, np.nan, (share - centre) / spread)
-        shares -= centre
-        shares /= spread
-        largest = shares[..., ~too_few].max(axis=(1, 2))
+    if len(chance) >= FEWEST_DRAWS and not too_few.all():
+        beyond = Excess(shares)
+        excess = np.where(too_few, np.nan, beyond.of(share))
+        largest = np.array([beyond.of_draw(one)[:, ~too_few].max() for one in shares])
     return View(
         by=by,
         activation=A,

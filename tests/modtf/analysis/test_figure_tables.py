@@ -7,6 +7,7 @@ from simulated_results import results_of, study_of
 from modtf.analysis import Study, summarise
 from modtf.analysis.figures import NothingToDraw, average, performance
 from modtf.analysis.figures.averages import sizes
+from modtf.metrics import activation_measures
 from modtf.protocol import Training
 
 FEW = {"data_seeds": [0], "seeds": [0]}
@@ -61,6 +62,20 @@ def test_measures_are_drawn_by_place(foreign):
     lines = study.table().splitlines()[2:5]
     assert lines[0].split()[-6:] == ["collapse", "avg", "alignment", "alignment", "parameters", "seconds"]
     assert (lines[1].split(), set(lines[2])) == (["encoder", "root"] * 2, {"-"})
+
+
+def test_families_of_one_routed_layer_are_drawn_beside_those_of_several(foreign, whole):
+    rows = foreign.results.drop(columns=["router", "kind"])
+    measures = [measure.name for measure in activation_measures()]
+    placed = rows[rows["measure"].isin(measures) & rows["condition"].eq("iid")]
+    layers = [placed.assign(place=place) for place in ("encoder", "root")]
+    single = whole.results.drop(columns=["router", "kind"], errors="ignore")
+    study = Study(pd.concat([rows[rows["measure"] == "error"], *layers, single]))
+    assert set(study.places) == {"", "encoder", "root"}
+    pictures = study.figure("collapse_and_specialisation_bars")
+    names = [picture.name.removeprefix("collapse_and_specialisation_bars") for picture in pictures]
+    assert {"_e64", "_encoder", "_root"} <= set(names)  # width 64: of one layer alone
+    assert len(set(names)) == len(names)
 
 
 def test_kinds_trained_in_different_ways_are_averaged_in_the_overview(whole, undrawn):

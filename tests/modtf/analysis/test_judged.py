@@ -138,7 +138,7 @@ def test_over_kinds_and_places_in_words():
         r"collapse_avg +\+1.00 \[\+1.00, \+1.00\] +-1.00 \[.*\] +tracks in 1 of 2 task types; misleads in 1"
     )
     assert len(re.findall(line, text)) == text.count("Among ") == 2
-    assert "Models: 300." in text
+    assert "routed layer: 300." in text
     places = judge_measures(pd.concat([first.assign(place="encoder"), first.assign(place="root")]))
     assert list(places["kind"].unique()) == ["MLP regression, encoder", "MLP regression, root"]
 

@@ -10,7 +10,15 @@ from modtf.analysis import Study, performance_rows
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.figures import NothingToDraw
-from modtf.experiments.modarch.given import distance, dose, family_of_matrices, trends, with_doses
+from modtf.experiments.modarch.given import (
+    CERTAIN,
+    distance,
+    dose,
+    family_of_matrices,
+    saved,
+    trends,
+    with_doses,
+)
 from modtf.experiments.modarch.studies.misrouting import DOSES as STUDY
 from modtf.metrics import alignment
 from modtf.models.routers.clamped import clamped_matrix
@@ -145,6 +153,33 @@ def test_doses_that_a_kind_lacks_do_not_count_against_it(priced):
     halves = evidence(spread, "half_the_modules_cost_sampled").values()
     assert len(halves) == 6
     assert not any(piece.num_tasks for piece in halves)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_one_way_of_routing_says_nothing_of_the_other(priced, hard):
+    names = priced.results["model_options"].astype(str)
+    wanted = [(*which,) in CERTAIN or drawn == hard for *which, drawn in map(dose, names)]
+    part = priced.of_variants(priced.results.loc[wanted, "variant"].astype(str).unique().tolist())
+    found = {}
+    for name in ("a_tenth_misrouted_is_cheap", "half_the_modules_cost", "misrouting_costs"):
+        for way in ("weighted", "sampled"):
+            found[name, way] = sum(piece.num_tasks for piece in evidence(part, f"{name}_{way}").values())
+    assert all(
+        bool(number) == (way == ("sampled" if hard else "weighted")) for (_, way), number in found.items()
+    )
+
+
+def test_a_block_of_all_rules_is_the_largest_spread_at_their_number_only(priced):
+    doses = with_doses(priced)
+    found = saved(doses, ("block", 8, True), ("collapsed", 8, True))
+    assert found["data_seed"].nunique() == 5
+    more = doses.assign(num_rules=16)
+    assert saved(more, ("block", 8, True), ("collapsed", 8, True)).empty
+
+
+@pytest.mark.parametrize(("matrix", "amount"), [*STUDY, ("block", 1)])
+def test_matrices_that_sampling_does_not_change(matrix, amount):
+    assert ((matrix, amount) in CERTAIN) == (clamped_matrix(8, matrix, amount).max(axis=1) == 1).all()
 
 
 def test_claims_of_misrouting_are_judged_where_routing_was_given(study):

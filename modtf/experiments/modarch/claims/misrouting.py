@@ -14,8 +14,7 @@ from modtf.experiments.modarch.given import GIVEN, WAYS, Dose, saved, trends, wi
 
 MARGIN = 0.15  # of the loss or error: ten tasks of the mlp resolve about 11 to 14%
 NARROWER = {"rnn": 0.05}  # ten tasks resolve 3 to 4%
-#: blocks: the number of rules that share as many modules evenly
-EVENLY = {2: ("block", 2), 4: ("block", 4), 8: ("spread", 0.875)}
+BLOCKS = (2, 4, 8)  # rules that share modules evenly
 REDUCTION = "relative reduction of the loss or error"
 
 claim = partial(register_claim, figure="misrouting", router=GIVEN)
@@ -65,8 +64,12 @@ def _a_tenth(study: TrainedModels, drawn: bool) -> list[Evidence]:
 def _halves(study: TrainedModels, drawn: bool) -> list[Evidence]:
     """Return what all modules save over half of them."""
     doses = [
-        (f"{size} modules over {size // 2} for {size} rules", (*even, drawn), ("collapsed", size, drawn))
-        for size, even in EVENLY.items()
+        (
+            f"{size} modules over {size // 2} for {size} rules",
+            ("block", size, drawn),
+            ("collapsed", size, drawn),
+        )
+        for size in BLOCKS
     ]
     return _compared(study, doses)
 

@@ -56,6 +56,7 @@ def in_brief(quantities: pd.DataFrame) -> pd.DataFrame:
         else f"{row.verdict} {row.gain:+.2g}"
         for row in quantities.itertuples()
     ]
+    words = np.where(quantities["gain"].isna(), "-", words)  # no pair has both
     table = quantities.assign(words=words).pivot(index="variant", columns="score", values="words")
     return table.astype(object).fillna("").rename_axis(columns=None).reset_index()
 

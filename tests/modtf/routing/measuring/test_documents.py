@@ -9,6 +9,7 @@ from activation_tokens import INDEPENDENT, LABEL_PROBS, SPECIALISED, draw_docume
 
 from modtf.metrics import inverse_mutual_information
 from modtf.routing.measuring import ActivationAccumulator, measure_activations
+from modtf.routing.measuring.excess import Excess
 
 ADJUSTED = "adjusted_mutual_information"
 
@@ -208,6 +209,29 @@ def test_excess_beyond_chance():
             assert not beyond[1, [0, 2, 3]].any()
         assert view.shuffled is not None
         np.testing.assert_allclose(view.shuffled.sum(axis=1), 1, rtol=1e-6)
+
+
+def test_a_draw_is_compared_with_the_others():
+    drawn = np.random.default_rng(0).normal(size=[9, 4, 3])
+    drawn[1:, 0, 0] = drawn[:, 1, 1] = 0.5  # one draw differs from all others, and none does
+    found = Excess(drawn)
+    for number, one in enumerate(drawn):
+        others = np.delete(drawn, number, axis=0)
+        spread = others.std(axis=0, ddof=1) * np.sqrt(1 + 1 / 8)
+        expected = np.divide(one - others.mean(axis=0), spread, out=np.zeros([4, 3]), where=spread > 1e-9)
+        np.testing.assert_allclose(found.of_draw(one), expected, atol=1e-9)
+        np.testing.assert_allclose(Excess(others).of(one), expected, atol=1e-9)
+
+
+def test_one_of_many_shares_is_beyond_chance_in_one_router_of_twenty():
+    """A draw seems small beside its own mean: a third of routers would exceed the limit of 512 shares."""
+    generator, beyond = np.random.default_rng(0), []
+    for _ in range(200):
+        share, *drawn = generator.normal(size=[40, 64, 8])
+        excess = Excess(np.array(drawn))
+        largest = [excess.of_draw(one).max() for one in drawn]
+        beyond.append(excess.of(share).max() > np.quantile(largest, 0.95, method="higher"))
+    assert np.mean(beyond) == pytest.approx(0.05, abs=0.05)
 
 
 def test_no_permutations_and_the_seed():

@@ -8,8 +8,9 @@ from flag_values import given
 import modtf
 from modtf.launch import measure
 from modtf.routing import Names
-from modtf.routing.analyses.sentences import beyond_chance, layers_text, number
+from modtf.routing.analyses.sentences import above_chance, beyond_chance, layers_text, number
 from modtf.routing.measuring import compare_activations
+from modtf.routing.measuring.estimates import mean_and_range
 from modtf.routing.report.findings import SCALE, comparison_findings, findings, held
 
 NAMES = Names(None, ["below", "above"])
@@ -101,6 +102,18 @@ def test_one_layer_above_chance_among_many_is_no_finding():
     )
     table.loc[7, "value"] = 2.0
     assert beyond_chance(table, "load", "carry it", Names()).startswith("Layer 7 carries it: load up to 2.00")
+
+
+@pytest.mark.parametrize("draws", [9, 39, 100])
+def test_routers_that_know_nothing_are_rarely_above_chance_in_any_of_many_layers(draws):
+    generator, found = np.random.default_rng(0), []
+    for _ in range(300):
+        chance = mean_and_range(generator.normal(size=[draws, 60]))
+        band = dict(zip(("chance", "chance_low", "chance_high"), chance, strict=True))
+        columns = {"layer": range(60), "measure": "load", "item": "", "draws": draws, **band}
+        table = pd.DataFrame({**columns, "value": generator.normal(size=60)})
+        found.append(bool(above_chance(table, "load")))
+    assert np.mean(found) < 0.05
 
 
 def test_words():
