@@ -109,6 +109,7 @@ class Router(keras.layers.Layer):
         self.num_modules = setup.num_rules if modules is None else check_integer("modules", modules, 1)
         self.kept: list[Any] = []
         self._trains, self._batch_size = False, None
+        self._numbered: Any = None  # during a forward pass: how many tokens `token_numbers` has numbered
         self.built = True
 
     def keep(self, name: str, values: Any, dtype: str | None = None) -> Any:
@@ -183,21 +184,26 @@ class Router(keras.layers.Layer):
 
         Under JAX, Keras does not pass this on to layers in `stateless_call`.
         """
-        self._trains, self._batch_size = training, batch_size
+        self._trains, self._batch_size, self._numbered = training, batch_size, 0
         try:
             yield
         finally:
-            self._trains = False
+            self._trains, self._numbered = False, None
 
     def token_numbers(self, num_tokens: Any):
         """Return the positions of T tokens in their batch, int32 [T]; in the whole batch if replicas share
-        it. The order is [N, B]: the first token of every example comes before the second of any."""
+        it. The order is [N, B]: the first token of every example comes before the second of any. If a forward
+        pass routes here more than once, the tokens of a later call have larger numbers."""
         numbers, replica = ops.arange(num_tokens, dtype="int32"), replica_context()
-        if replica is None:
-            return numbers
-        own = ops.cast(self._batch_size, "int32")
-        first = own * ops.cast(replica.replica_id_in_sync_group, "int32")
-        return numbers // own * (own * replica.num_replicas_in_sync) + first + numbers % own
+        replicas = 1 if replica is None else replica.num_replicas_in_sync
+        if replica is not None:
+            own = ops.cast(self._batch_size, "int32")
+            first = own * ops.cast(replica.replica_id_in_sync_group, "int32")
+            numbers = numbers // own * (own * replicas) + first + numbers % own
+        if self._numbered is not None:
+            numbers = self._numbered + numbers
+            self._numbered = self._numbered + num_tokens * replicas
+        return numbers
 
     def with_extra(self, rule):
         """Return the rules with `extra_input` below them, [P, R + K, T]: the input of a recurrence."""
@@ -234,7 +240,7 @@ class Router(keras.layers.Layer):
     def penalise(self, activation, scores=None):
         """Return the result of `penalty`. Raise `ValueError` if it is not one number per member."""
         arguments = [activation, *([scores] if self.penalises_scores else [])]
-        penalty = self.penalty(*map(whole_batch, arguments))
+        penalty = self.penalty(*(whole_batch(ops.cast(one, self.compute_dtype)) for one in arguments))
         if tuple(penalty.shape) != (self.num_members,):
             raise ValueError(
                 f"{type(self).__name__}.penalty returned the shape {tuple(penalty.shape)}; expected "

@@ -10,6 +10,7 @@ from modtf.analysis.text import plural
 from modtf.routing.analyses import Analysed
 from modtf.routing.analyses.sentences import beyond_chance, layers_text, number_range, widened
 from modtf.routing.measuring import Estimate, LayerMeasures
+from modtf.routing.measuring.accumulator import NUM_GROUPS
 from modtf.routing.measuring.compare import Compared
 from modtf.routing.measuring.estimates import ADJUSTED
 from modtf.routing.names import Names
@@ -96,7 +97,7 @@ def _differences(run: str, layers: Sequence[Compared], names: Names) -> Iterator
     adjusted = [one.differences["hard"].get(ADJUSTED, Estimate(np.nan)).value for one in layers]
     measure = "effective_experts" if np.isnan(adjusted).all() else ADJUSTED  # NaN without permutations
     values = [one.differences["hard"].get(measure, Estimate(np.nan)) for one in layers]
-    wider = widened(len(values))
+    wider = widened(len(values), NUM_GROUPS)
     sides = []
     for word, sign in (("higher", 1), ("lower", -1)):
         beyond = [sign * one.value > wider * (one.high - one.low) / 2 for one in values]

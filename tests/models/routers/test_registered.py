@@ -124,7 +124,7 @@ def test_z_loss():
     priced = router("z_loss", strength=2.0)
     sums = np.log(np.exp(SCORES).sum(axis=1))
     np.testing.assert_allclose(route("z_loss"), route("modular"), rtol=1e-12)
-    np.testing.assert_allclose(priced.penalise(None, SCORES), 2 * (sums**2).mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(priced.penalise(SCORES, SCORES), 2 * (sums**2).mean(axis=1), rtol=1e-12)
 
 
 def test_annealed():
@@ -204,6 +204,29 @@ def test_gumbel():
     assert not np.any(again == noise, axis=1).all()
     assert drawing.extra_input(np.zeros([2, RULES, 5]), False) is None
     np.testing.assert_array_equal(route("gumbel"), np.eye(RULES)[SCORES.argmax(axis=1)].transpose([0, 2, 1]))
+
+
+def test_tokens_of_a_second_call_have_their_own_noise():
+    """A layer for leaves and roots is called twice in a forward pass. The next pass begins anew."""
+    drawing, rule = router("gumbel"), np.zeros([2, RULES, 50])
+
+    def two_calls():
+        with drawing.during(True, 50):
+            return [np.asarray(drawing.extra_of(rule)) for _ in range(2)]
+
+    first, second = two_calls()
+    assert not (first == second).any()
+    assert [drawing.token_numbers(3).numpy().tolist() for _ in range(2)] == [[0, 1, 2]] * 2
+    for one, again in zip((first, second), two_calls(), strict=True):
+        np.testing.assert_array_equal(one, again)
+
+
+def test_penalties_are_not_rounded_to_half_precision():
+    z_loss = router("z_loss", strength=1.0)
+    scores = tf.cast(SCORES, "bfloat16")
+    np.testing.assert_array_equal(
+        z_loss.penalise(scores, scores), z_loss.penalise(*[tf.cast(scores, "float64")] * 2)
+    )
 
 
 def test_expert_choice():
