@@ -241,22 +241,3 @@ def test_memory_does_not_grow_with_the_number_of_tokens(monkeypatch):
     assert current[-1] < current[1] + 0.05 * one_round
     assert peak[-1] < peak[1] + 0.05 * one_round
     assert accumulator.result(permutations=2)[0].mass.values["alignment"].value > 0
-
-
-def test_a_long_document_of_one_label_is_one_unit_whatever_its_spans(monkeypatch):
-    """It exchanges labels as a whole, even if it has more spans than are kept."""
-    monkeypatch.setattr("modtf.routing.measuring.accumulator.KEPT", 4 * 20)  # 20 documents, and 20 runs
-    gates, labels, documents = draw_documents(SPECIALISED, 12, 60, seed=0)
-    gates = np.concatenate([gates, soften(gates[:60], seed=1)[0]])
-    labels, documents = np.append(labels, np.arange(60) // 2 % 3), np.append(documents, np.full(60, 12))
-    tokens = np.arange(len(labels))
-    found = []
-    for spans in (np.where(documents < 12, documents, tokens // 2), tokens // 2):
-        sums = ActivationAccumulator()
-        for part in np.split(tokens, range(50, 780, 60)):  # in the middle of every document
-            sums.update(gates[part], labels[part], documents[part], spans[part])
-        (kept,) = sums.documents
-        kept.close()
-        assert kept.num_whole == 12
-        found.append(kept.permuted(np.arange(3), 20, seed=0))
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
