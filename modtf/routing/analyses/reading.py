@@ -20,6 +20,10 @@ from modtf.routing.reading import Sent
 from modtf.routing.routing import CHUNK, Routing
 
 MOST_CHOICES = 2**26  # limit on the choices in memory: 128 MiB for fewer than 2^15 experts
+UNKNOWN_TOP_K = (
+    "The number k of experts per token is unknown, so each choice counts as a token. If k is above 1, shares "
+    "of tokens are too small and chance bands too wide. Give --top_k=K (top_k=K)."
+)
 ALONE = 0.1  # share of tokens that are alone in their document, from which on this is noted
 
 
@@ -126,18 +130,19 @@ def _named_documents(routing: Routing) -> NDArray[Any] | None:
 
 def _of_counts(routing: Routing, counted: Counted, top_k: int | None) -> Choices:
     layers = np.flatnonzero(counted.counts.any(axis=(0, 2)))  # dense layers have zeros
-    sums = counted.counts[:, layers]
+    sums, known = counted.counts[:, layers], same_top_k(counted.top_k, top_k)
     return Choices(
         layers=tuple(layers.tolist()),
         num_experts=sums.shape[2],
         expert_numbers=routing.expert_numbers,
-        top_k=same_top_k(counted.top_k, top_k),
+        top_k=known,
         experts=None,
         sums=sums,
         documents=np.arange(len(sums)),
         has_documents=True,
         labels=routing.labels,
         names=routing.names,
+        notes=(UNKNOWN_TOP_K,) if known is None else (),
     )
 
 
