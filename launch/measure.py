@@ -26,6 +26,7 @@ from modtf.checks import check_number
 from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
 from modtf.routing import ANALYSES, FORMATS, Analysed, Routing, report_text, write_routing_report
+from modtf.routing.analyses.reading import domains_of
 from modtf.routing.analyses.registry import FEWEST, chosen_analyses
 from modtf.routing.analyses.run import run_analyses
 from modtf.routing.formats.source import by_number
@@ -156,7 +157,8 @@ def main(values: flags.FlagValues) -> None:
             runs.append(Run(name, sums, layers, layers_of(routing.whole(), values.logits, values.top_k)))
     if runs:
         bar = partial(progress_bar, desc="compared", unit="layer")
-        compared = compare_runs(runs, routings[0].documents, probs, values.confidence, values.seed, bar)
+        options = probs, values.confidence, values.seed, bar, domains_of(routings[0])
+        compared = compare_runs(runs, routings[0].documents, *options)
         print(f"Wrote {write_comparison(runs, list(compared), out, routings[0].names, saturated)}")
 
 

@@ -76,6 +76,8 @@ def test_without_labels_load_is_compared(files, tmp_path):
     table = pd.read_csv(out / "comparison.csv").set_index(["layer", "by", "measure"])
     pages = [pd.read_csv(out / name / "measures.csv").set_index(["layer", "by", "measure"]) for name in files]
     assert "adjusted_mutual_information" not in pages[0].index.get_level_values("measure")
+    note = "There are no documents. 64 stretches of consecutive tokens stand for them."
+    assert note in (out / "comparison.html").read_text()
     key = (1, "hard", "effective_experts")
     assert table.loc[key, "value"] == pytest.approx(pages[1].loc[key, "value"] - pages[0].loc[key, "value"])
     bare["late"]["experts"] = bare["late"]["experts"][:, 1:]

@@ -86,7 +86,8 @@ def permuted_label_counts(data: Choices, place: int, permutations: int, seed: in
     kept = Documents(data.num_experts, min(KEPT // data.num_experts, MOST_UNITS), num_views=1)
     kept.make_room(int(labels[-1]) + 1)
     if data.sums is not None:
-        kept.add_whole(data.sums[np.newaxis, :, place].astype(np.float64), data.labels)
+        took = data.sums[:, place].any(axis=1)  # a document without choices has no label to exchange
+        kept.add_whole(data.sums[np.newaxis, took, place].astype(np.float64), data.labels[took])
     else:
         assert data.experts is not None
         last = None

@@ -11,7 +11,7 @@ from modtf.routing.counted import Counted, same_top_k
 from modtf.routing.labelling import Classes, frequent_tokens
 from modtf.routing.measuring.accumulator import SLICE
 from modtf.routing.measuring.checks import Ints
-from modtf.routing.measuring.choices import Layer, layers_of
+from modtf.routing.measuring.choices import Layer, assumed_documents, layers_of
 from modtf.routing.measuring.experts import NONE, ChosenExperts
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.measuring.watch import Watch, left_out
@@ -20,9 +20,11 @@ from modtf.routing.reading import Sent
 from modtf.routing.routing import CHUNK, Routing
 
 MOST_CHOICES = 2**26  # limit on the choices in memory: 128 MiB for fewer than 2^15 experts
+UNKNOWN_TOP_K = (
+    "The number k of experts per token is unknown, so each choice counts as a token. If k is above 1, shares "
+    "of tokens are too small and chance bands too wide. Give --top_k=K (top_k=K)."
+)
 ALONE = 0.1  # share of tokens that are alone in their document, from which on this is noted
-STRETCHES = 64  # stretches of tokens that stand for documents if a file has neither documents nor labels
-SHORT = 8  # runs and stretches that are shorter on average do not stand for documents
 
 
 def read_choices(
@@ -63,7 +65,8 @@ def read_choices(
             "permuted within documents, so effects look smaller than they are."
         )
     factors = {name: values[order] for name, values in routing.factors.items()}
-    labels = None if _are_tokens(routing) or routing.labels is None else routing.labels[order]
+    domains = domains_of(routing)
+    labels = None if domains is None else domains[order]
     found = Choices(
         **_chosen(routing, order, from_logits, top_k, progress),
         sums=None,
@@ -127,49 +130,39 @@ def _named_documents(routing: Routing) -> NDArray[Any] | None:
 
 def _of_counts(routing: Routing, counted: Counted, top_k: int | None) -> Choices:
     layers = np.flatnonzero(counted.counts.any(axis=(0, 2)))  # dense layers have zeros
-    sums = counted.counts[:, layers]
+    sums, known = counted.counts[:, layers], same_top_k(counted.top_k, top_k)
     return Choices(
         layers=tuple(layers.tolist()),
         num_experts=sums.shape[2],
         expert_numbers=routing.expert_numbers,
-        top_k=same_top_k(counted.top_k, top_k),
+        top_k=known,
         experts=None,
         sums=sums,
         documents=np.arange(len(sums)),
         has_documents=True,
         labels=routing.labels,
         names=routing.names,
+        notes=(UNKNOWN_TOP_K,) if known is None else (),
     )
 
 
 def _documents(routing: Routing) -> tuple[Ints, bool, list[str]]:
     """Return the document of every token, numbered by first occurrence, whether it is known, and notes."""
-    ids, number = routing.documents, routing.num_tokens
-    notes: list[str] = []
-    if ids is not None:
-        _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-        rank = np.empty(len(first), np.int64)
-        rank[np.argsort(first)] = np.arange(len(first))
-        return rank[inverse], True, notes
-    if routing.labels is not None and not _are_tokens(routing):
-        runs = np.cumsum(np.diff(routing.labels, prepend=routing.labels[0]) != 0)
-        if (runs[-1] + 1) * SHORT <= number:
-            notes.append("There are no documents. Runs of tokens of one label stand for them.")
-            return runs, False, notes
-    stretches = np.arange(number) * min(STRETCHES, max(number // SHORT, 1)) // number
-    notes.append(
-        f"There are no documents. {stretches[-1] + 1} stretches of consecutive tokens stand for them."
-    )
-    return stretches, False, notes
+    if routing.documents is None:
+        assumed, note = assumed_documents(domains_of(routing), routing.num_tokens)
+        return assumed, False, [note]
+    _, first, inverse = np.unique(routing.documents, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse], True, []
 
 
-def _are_tokens(routing: Routing) -> bool:
-    """Return whether the labels are the token ids, which stand in where a file has no labels."""
+def domains_of(routing: Routing) -> Ints | None:
+    """Return the label of every token; None without labels, and for token ids that stand in for them."""
     if routing.labels is None or "token" not in routing.factors:
-        return False
-    return np.array_equal(
-        frequent_tokens(Classes(routing.factors["token"], None), None).numbers, routing.labels
-    )
+        return routing.labels
+    ids = frequent_tokens(Classes(routing.factors["token"], None), None).numbers
+    return None if np.array_equal(ids, routing.labels) else routing.labels
 
 
 def _width(routing: Routing, top_k: int | None) -> int:

@@ -13,6 +13,8 @@ from modtf.routing.measuring.gates import Gates
 
 Layer = Gates | ChosenExperts
 MOST_TOKENS = 2**15  # limit on the sampled tokens; with so many, the sampling noise is negligible
+STRETCHES = 64  # stretches of tokens that stand for documents if there are neither documents nor labels
+SHORT = 8  # runs and stretches that are shorter on average do not stand for documents
 
 
 def choices_of(layer: Layer, some: Ints) -> tuple[Ints, Ints]:
@@ -65,6 +67,37 @@ def whole_documents(documents: ArrayLike | None, num_tokens: int, seed: int) -> 
     fits = max(int((counts[order].cumsum() <= MOST_TOKENS).sum()), 1)
     some = np.flatnonzero(np.isin(inverse, order[:fits]))
     return some, number[some]
+
+
+def compared_tokens(
+    documents: ArrayLike | None, labels: ArrayLike | None, num_tokens: int, seed: int
+) -> tuple[Ints, Ints, tuple[str, ...]]:
+    """Return tokens as `whole_documents`, the document of each, and a warning if documents are assumed.
+
+    Few stretches of many tokens fit into `MOST_TOKENS`. So without documents single tokens are drawn.
+    """
+    if documents is not None:
+        return *whole_documents(documents, num_tokens, seed), ()
+    of_tokens = None if labels is None else Numbers("labels").of(labels, num_tokens)
+    assumed, note = assumed_documents(of_tokens, num_tokens)
+    generator = np.random.default_rng(seed)
+    some = np.sort(generator.choice(num_tokens, min(num_tokens, MOST_TOKENS), replace=False))
+    return some, assumed[some], (note,)
+
+
+def assumed_documents(labels: Ints | None, num_tokens: int) -> tuple[Ints, str]:
+    """Return what stands for the document of each token if there are no documents, from 0, and a note.
+
+    These are runs of tokens of one label. If runs are short or there is at most one label, these are
+    stretches of consecutive tokens.
+    """
+    if labels is not None:
+        runs = np.cumsum(np.diff(labels, prepend=labels[0]) != 0)
+        if runs[-1] > 0 and (runs[-1] + 1) * SHORT <= num_tokens:
+            return runs, "There are no documents. Runs of tokens of one label stand for them."
+    stretches = np.arange(num_tokens) * min(STRETCHES, max(num_tokens // SHORT, 1)) // num_tokens
+    number = stretches[-1] + 1
+    return stretches, f"There are no documents. {number} stretches of consecutive tokens stand for them."
 
 
 def dealt(values: Ints, documents: Ints, generator: np.random.Generator) -> Ints:

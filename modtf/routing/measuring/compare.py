@@ -16,9 +16,9 @@ from modtf.routing.measuring.choices import (
     Layer,
     check_compared,
     choices_of,
+    compared_tokens,
     layers_of,
     paired,
-    whole_documents,
 )
 from modtf.routing.measuring.estimates import ADJUSTED, INVERSE, jackknife, mean_and_range
 from modtf.routing.measuring.layer import Estimate, LayerMeasures
@@ -51,6 +51,7 @@ class Compared:
         experts: `[M]`, the expert of `run` matched with each expert of `against`; -1 if it has no match.
         overlap: `[M]`, the share of the tokens of each expert of `against` that its match gets, too; NaN if
             the expert has no tokens.
+        warnings: for the reader: what stands for documents in `shared`, if there are none.
     """
 
     layer: int
@@ -60,6 +61,7 @@ class Compared:
     shared: Estimate
     experts: Ints
     overlap: Array
+    warnings: tuple[str, ...] = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a dict per way of counting and measure, and one of measure "shared_routing".
@@ -92,7 +94,9 @@ def compare_activations(
 
     Differences are paired: the jackknife leaves the same documents out of both runs, so variation between
     documents cancels. Experts of two models do not correspond by number. They are matched one to one, so that
-    as many choices as possible agree.
+    as many choices as possible agree. Without documents, the interval and the chance level of shared routing
+    take runs of tokens of one label as documents, or 64 stretches of consecutive tokens if runs are short or
+    there are no labels. `warnings` says so.
 
     Args:
         runs: name -> activations as for `measure_activations` (no chunks), or `Experts`. All runs have
@@ -122,7 +126,7 @@ def compare_activations(
         sums.update(activations, of_tokens, documents)
         measured = sums.result(permutations=permutations, confidence=confidence, seed=seed)
         made.append(Run(name, sums, measured, routed))
-    return list(compare_runs(made, documents, None, confidence, seed, progress))
+    return list(compare_runs(made, documents, None, confidence, seed, progress, labels))
 
 
 def compare_runs(
@@ -132,6 +136,7 @@ def compare_runs(
     confidence: float,
     seed: int,
     progress: Progress,
+    labels: ArrayLike | None = None,
 ) -> Iterator[Compared]:
     """Yield the comparison of each run with the first, layer by layer; see `compare_activations`."""
     first, *others = runs
@@ -146,7 +151,7 @@ def compare_runs(
                 f"{first.name} has {len(first.routed[0])} tokens and {run.name} has {len(run.routed[0])}; "
                 "expected the same tokens in the same order. Run both models on the same texts."
             )
-    some, number = whole_documents(documents, len(first.routed[0]), seed)
+    some, number, notes = compared_tokens(documents, labels, len(first.routed[0]), seed)
     for place in progress(
         sorted(set.intersection(*({layer.layer for layer in run.measured} for run in runs)))
     ):
@@ -157,7 +162,7 @@ def compare_runs(
             }
             layers = first.routed[place], run.routed[place]
             shared = _matched(layers, some, number, confidence, seed)
-            yield Compared(place, run.name, first.name, differences, *shared)
+            yield Compared(place, run.name, first.name, differences, *shared, notes)
 
 
 def _differences(

@@ -35,7 +35,7 @@ def how_measured(sums: Sums, label_probs: ArrayLike | None, confidence: float) -
     probs = "observed" if label_probs is None else label_probs
     what = "Experts" if sums.are_chosen else "Logits" if sums.from_logits else "Gates"
     if sums.are_counts:
-        what = f"Counts of choices, {sums.top_k or 1} per token"
+        what = f"Counts of choices, {sums.top_k or 1} per token" + ("" if sums.top_k else " (k is unknown)")
     elif sums.top_k:
         what += f", the {sums.top_k} largest of each token"
     intervals = f"Intervals: {100 * confidence:g}%."

@@ -55,8 +55,8 @@ class Documents:
         self.mean, self.variance = (np.zeros((num_views, 0, num_modules)) for _ in range(2))
         self.within = np.zeros((*shape, num_modules))
         self.open: tuple[Array, Ints] | None = None  # units of the last document, which may continue
-        # The open document, if it has too many runs: runs of each label, their sum, and sum of squares.
-        self.long: tuple[Ints, Array, Array] | None = None
+        # The open document, if it has too many runs: runs of each label, sum, squares, earlier `within`.
+        self.long: tuple[Ints, Array, Array, Array] | None = None
 
     def make_room(self, num_labels: int) -> None:
         """Add rows for labels below `num_labels`."""
@@ -76,14 +76,14 @@ class Documents:
             if units.same_unit:
                 sums[:, 0] += before[:, -1]
                 before, of_before = before[:, :-1], of_before[:-1]
-            sums, label = np.concatenate([before, sums], axis=1), np.concatenate([of_before, label])
-            document = np.concatenate([np.zeros(len(of_before), np.int64), document])
+            sums, label = np.concatenate([before, sums], axis=1), np.append(of_before, label)
+            document = np.append(np.zeros(len(of_before), np.int64), document)
         else:
             self.close()
         cut = int(document.searchsorted(document[-1]))
         if cut:
-            self.open = sums[:, : int(document.searchsorted(1))], label[: int(document.searchsorted(1))]
-            first = len(self.open[1])
+            first = int(document.searchsorted(1))
+            self.open = sums[:, :first], label[:first]
             self.close()
             self._close(sums[:, first:cut], label[first:cut], document[first:cut] - 1)
         self.open = sums[:, cut:].copy(), label[cut:]
@@ -96,12 +96,15 @@ class Documents:
             return
         if self.long is not None:
             self._shorten(len(self.open[1]))
-            runs, total, squares = self.long
-            label = np.flatnonzero(runs)
-            self._add_limit(
-                np.zeros(len(label), np.int64), label, runs[label], total[:, None], squares[:, None]
-            )
-            self.num_several, self.is_full, self.long = self.num_several + 1, True, None
+            runs, total, squares, within = self.long
+            label, self.long = np.flatnonzero(runs), None
+            if len(label) > 1:
+                document = np.zeros(len(label), np.int64)
+                self._add_limit(document, label, runs[label], total[:, None], squares[:, None])
+                self.num_several, self.is_full = self.num_several + 1, True
+            else:  # one unit, whatever its spans; none if all of its tokens were dropped
+                self.within = within
+                self.add_whole(total[:, None].repeat(len(label), axis=1), label)
         else:
             self._close(*self.open, np.zeros(len(self.open[1]), np.int64))
         self.open = None
@@ -112,10 +115,11 @@ class Documents:
         sums, label = self.open
         took = sums[-1, :number].any(axis=1)
         some, which = sums[:, :number][:, took], label[:number][took]
-        runs, total, squares = self.long or (np.zeros(0, np.int64), np.zeros(1), np.zeros(1))
+        nothing = np.zeros(0, np.int64), np.zeros(1), np.zeros(1), self.within.copy()
+        runs, total, squares, within = self.long or nothing
         counts = np.bincount(which, minlength=self.num_labels)
         counts[: len(runs)] += runs
-        self.long = counts, total + some.sum(axis=1), squares + (some**2).sum(axis=1)
+        self.long = counts, total + some.sum(axis=1), squares + (some**2).sum(axis=1), within
         self._correlate(some, np.zeros(len(which), np.int64))
         self.open = sums[:, number:], label[number:]
 
@@ -136,11 +140,9 @@ class Documents:
             merged = document[one]  # a document of one label is one unit, whatever its spans
             merged = np.cumsum(np.diff(merged, prepend=merged[0]) != 0)
             size = int(merged[-1]) + 1
-            rows = (
-                np.stack([sum_rows(view[one], merged, size) for view in sums])
-                if size < one.sum()
-                else sums[:, one]
-            )
+            rows = sums[:, one]
+            if size < one.sum():
+                rows = np.stack([sum_rows(view, merged, size) for view in rows])
             self.add_whole(rows, label[starts[~several]])
         if several.any():
             of = several[document]
@@ -215,10 +217,8 @@ class Documents:
                 sums[view] += draw_from_limit(mean, variance, covariance, counts, permutations, generator)
             mean, variance = self.mean[view][labels], self.variance[view][labels]
             if variance.any():
-                weights = variance.sum(axis=1)
-                sums[view] += draw_from_limit(
-                    mean, variance, self.within[view], weights, permutations, generator
-                )
+                limit = mean, variance, self.within[view], variance.sum(axis=1)
+                sums[view] += draw_from_limit(*limit, permutations, generator)
             else:
                 sums[view] += mean
         return sums

@@ -29,7 +29,8 @@ class Experts:
             because it exceeded an expert's capacity.
         num_experts: E, including experts without any token.
         weights: the weights of `experts`, of the same shape and not negative; or scores of all experts
-            `[..., E]`, from which the chosen experts' are taken. None for 1/k each.
+            `[..., E]`, from which the chosen experts' are taken. If k = E, both have one shape, and these are
+            the weights of `experts` in their order. None for 1/k each.
         shared: experts that every token goes to. They carry no information, so they are left out wherever
             they occur in `experts`. The others keep their numbers in tables and sentences. Arrays `[M]` have
             no entry for a shared expert: their entries belong to the experts `module_numbers`.
@@ -126,6 +127,8 @@ class ChosenExperts:
         self.experts, self.weights, self._new = experts, weights, new
         self.module_numbers: Ints = np.flatnonzero(new != NONE)
         self.num_modules = len(self.module_numbers)
+        # Whether weights have the shape of scores of all experts, too.
+        self.have_all = weights is not None and weights.shape == experts.shape == (len(experts), len(new) - 1)
 
     def __len__(self) -> int:
         return len(self.experts)

@@ -69,14 +69,16 @@ class Pieces:
         """
         starts = np.flatnonzero(np.diff(documents, prepend=documents[0] - 1))
         numbers = set(documents[starts].tolist())
-        goes_on = before[0] if before else -1
-        self.came_back += len(numbers & self._documents - {goes_on})
+        last, contiguous = before[0] if before else -1, len(numbers) == len(starts)
+        moved = last in numbers and documents[0] != last  # to the first place, unless all are contiguous
+        goes_on = set() if moved and contiguous else {last}
+        self.came_back += len(numbers & self._documents - goes_on)
         self._documents |= numbers
-        if len(numbers) == len(starts):
+        if contiguous:
             return slice(None)
         ids, pieces = np.unique(documents[starts], return_counts=True)
-        self.joined.update(ids[pieces > 1].tolist())
-        return np.lexsort((documents, documents != goes_on))
+        self.joined.update(ids[pieces > 1].tolist(), {last} if moved else ())
+        return np.lexsort((documents, documents != last))
 
 
 def check_given(before: Sequence[bool | None], now: Sequence[bool]) -> None:

@@ -21,12 +21,14 @@ class Watch:
         alike: whether all rows are equal, as in the placeholders that some formats write for dense layers.
         softmaxed: whether logits look like probabilities or sigmoid gates: all are between 0 and 1.
         num_flat: the number of tokens with the same value, except for gates of 0, for all modules.
+        num_unsorted: the number of tokens that chose all experts, sorted neither by number nor by weight.
+        num_experts: E, if tokens choose all experts.
     """
 
     def __init__(self, number: int):
         self.number = number
         self.alike = self.softmaxed = True
-        self.num_tokens = self.num_flat = 0
+        self.num_tokens = self.num_flat = self.num_unsorted = self.num_experts = 0
         self._first: NDArray[Any] = np.zeros((0, 0))
         self._num_chosen = 0
 
@@ -46,6 +48,9 @@ class Watch:
             if was_alike:  # earlier rows looked like a placeholder and were not checked
                 self.check_first()
             self._refuse_repeated(layer.experts[some], first_token)
+            if layer.have_all:
+                self.num_experts = rows.shape[1] // 2
+                self.num_unsorted += _num_unsorted(rows[:, : self.num_experts], rows[:, self.num_experts :])
         if self.softmaxed:
             logits = isinstance(layer, Gates) and layer.from_logits
             self.softmaxed = logits and _are_probabilities(rows[:FEW]) and _are_probabilities(rows)
@@ -113,6 +118,14 @@ def warnings_of(watches: Sequence[Watch]) -> Iterator[str]:
             "sigmoid gates, whose softmax would be nearly even. If they are probabilities, leave out "
             "from_logits=True. Divide sigmoid gates by their sum, too."
         )
+    unsorted = [watch.number for watch in watches if watch.num_unsorted]
+    if unsorted:
+        number = watches[unsorted[0]].num_experts
+        yield (
+            f"In {_listed(unsorted)} tokens have all {number} experts, so weights may be in the order of "
+            "experts or of their numbers. They are read in the order of experts. If they are scores in the "
+            "order of numbers, give np.take_along_axis(weights, experts, axis=-1)."
+        )
     flat = [watch.number for watch in watches if watch.num_flat and not watch.alike]
     if flat:
         most = max(watch.num_flat for watch in watches if not watch.alike)
@@ -128,6 +141,13 @@ def _listed(numbers: Sequence[int]) -> str:
 
 def _are_probabilities(rows: NDArray[Any]) -> bool:
     return bool((rows >= 0).all() and (rows <= 1.0 + TOLERANCE).all())
+
+
+def _num_unsorted(experts: NDArray[Any], weights: NDArray[Any]) -> int:
+    """Return how many tokens have experts sorted neither by number nor by weight, the largest first."""
+    by_number = (experts == np.arange(experts.shape[1])) | (experts < 0)
+    by_weight = np.diff(weights, axis=1) <= 0
+    return int((~by_number.all(axis=1) & ~by_weight.all(axis=1)).sum())
 
 
 def _num_flat(rows: NDArray[Any], from_logits: bool) -> int:

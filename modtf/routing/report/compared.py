@@ -97,7 +97,7 @@ def write_comparison(
             content=[links],
             findings=comparison_findings(compared, names),
         ),
-        page.Section("Layers", [MATCHED], content=[image]),
+        page.Section("Layers", [" ".join([MATCHED, *compared[0].warnings])], content=[image]),
         page.Section(
             "Differences",
             ["Measures by hard assignment. The CSV file has all measures."],

@@ -39,3 +39,20 @@ def test_counts_have_one_number_of_choices():
     for ask in (routing.measure, lambda top_k: modtf.analyse_routing(routing, "load", top_k=top_k)):
         with pytest.raises(ValueError, match=r"--top_k=1 .* expected 2"):
             ask(top_k=1)
+
+
+def test_an_unknown_number_of_choices_is_noted():
+    """All 20 tokens of a document choose expert 0 and one of the others. Counts alone do not say so."""
+    counts = np.random.default_rng(0).multinomial(20, [0, 0.5, 0.5], size=(8, 1))
+    counts[..., 0] = 20
+    routing = modtf.read_routing({"counts": counts, "labels": np.arange(8) % 2})
+    names = ("load", "domain_specialisation", "standing_committee")
+    note = "The number k of experts per token is unknown, so each choice counts as a token. If k is above 1, "
+    for top_k, share in ((None, 0.5), (2, 1)):
+        found = modtf.analyse_routing(routing, names, top_k=top_k).found
+        table = found["domain_specialisation"].table.set_index("measure")
+        assert table.loc["largest_share", "value"] == share
+        for name in names:
+            assert [text.startswith(note) for text in found[name].notes] == [True] * (top_k is None)
+    assert routing.measure(permutations=0)[0].how.startswith("Counts of choices, 1 per token (k is unknown).")
+    assert routing.measure(top_k=2, permutations=0)[0].how.startswith("Counts of choices, 2 per token.")

@@ -174,3 +174,17 @@ def test_a_cache_of_many_choices_does_not_overflow():
     experts = np.full((1, 2048, 300), -1)
     experts[..., 0] = 0
     assert hits(experts, 600, 300, frequent=True).sum() == 2047
+
+
+def test_documents_without_choices_exchange_no_labels():
+    """Their counts are zeros. They carry a label in a file of counts, but no token."""
+    counts = np.random.default_rng(0).multinomial(400, np.ones(8) / 8, size=(12, 1))
+    counts[[2, 5, 8, 11]] = 0
+    labels, some = np.repeat(np.arange(4), 3), counts.any(axis=(1, 2))
+    of_all, of_some = (
+        table("domain_specialisation", {"counts": counts[rows], "labels": labels[rows], "top_k": 1})
+        for rows in (slice(None), some)
+    )
+    columns = ["value", "chance", "chance_low", "chance_high"]
+    np.testing.assert_array_equal(of_all[columns], of_some[columns])
+    assert (of_all.xs("domain_distance", level="measure")["chance_high"] < 0.1).all()

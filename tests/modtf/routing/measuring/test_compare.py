@@ -7,6 +7,7 @@ import pytest
 from activation_tokens import INDEPENDENT, SPECIALISED, draw_documents, draw_tokens, softmax
 from scipy.stats import t as student
 
+import modtf
 from modtf.routing.measuring import Experts, compare_activations, measure_activations
 from modtf.routing.measuring.estimates import group_documents
 
@@ -172,3 +173,50 @@ def test_one_document_has_no_interval():
     (found,) = compare_activations({"a": gates, "b": routed(1)[0]}, labels, documents=0 * documents)
     assert 0 < found.shared.value < 1
     assert np.isnan([found.shared.low, found.shared.high]).all()
+
+
+def alike(seed, run=200):
+    """Two routers whose choices change every `run` tokens and agree in half of these runs."""
+    generator = np.random.default_rng(seed)
+    first = np.repeat(generator.integers(8, size=100), run)
+    second = np.where(np.repeat(generator.random(100) < 0.5, run), first, (first + 1) % 8)
+    return {"a": np.eye(8)[first], "b": np.eye(8)[second]}
+
+
+@pytest.mark.parametrize("run", [20, 200, 500])  # 50,000 tokens are more than are used
+def test_without_documents_consecutive_tokens_are_not_independent(run):
+    """The interval of shared routing holds 1/2. If tokens were independent, it would in few of 20."""
+    hits = 0
+    for seed in range(20):
+        (found,) = compare_activations(alike(seed, run), permutations=0)
+        hits += found.shared.low <= 0.5 <= found.shared.high
+    assert hits >= 16
+    assert found.warnings == ("There are no documents. 64 stretches of consecutive tokens stand for them.",)
+
+
+def test_runs_of_one_label_stand_for_documents_if_they_are_long():
+    runs, labels = alike(0), np.repeat(np.array(["law", "code"])[np.arange(100) % 2], 200)
+    documents = np.repeat(np.arange(100), 200)
+    assumed, given = (compare_activations(runs, labels, documents=d)[0] for d in (None, documents))
+    assert str(assumed.shared) == str(given.shared)
+    assert assumed.warnings == ("There are no documents. Runs of tokens of one label stand for them.",)
+    assert given.warnings == ()
+    (short,) = compare_activations(runs, np.arange(20000) % 2, permutations=2)
+    (one,) = compare_activations(runs, np.zeros(20000, int), permutations=2)
+    for found in (short, one):
+        assert "64 stretches" in found.warnings[0]
+        assert found.shared.low < found.shared.value < found.shared.high
+
+
+@pytest.mark.parametrize("labels", [None, np.repeat(np.arange(100) % 2, 200), np.arange(20000) % 2])
+def test_the_documents_are_those_of_router_saturation(labels):
+    routing, against = (
+        modtf.read_routing(
+            {"experts": gates.argmax(axis=1)[:, None], "num_experts": 8}
+            | ({} if labels is None else {"labels": labels})
+        )
+        for gates in alike(0).values()
+    )
+    (found,) = compare_activations(alike(0), labels, permutations=2)
+    notes = modtf.analyse_routing(routing, "saturation", against=against).found["saturation"].notes
+    assert found.warnings == notes

@@ -161,3 +161,24 @@ def test_dropped_choices_are_no_tokens_of_the_others():
     gates = np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]])
     (layer,) = measure_activations(gates, top_k=2, permutations=0)
     np.testing.assert_array_equal(layer.module_tokens, [1, 1, 1])
+
+
+def test_weights_of_all_experts_may_have_two_orders():
+    """Weights [tokens, E] of k = E experts fit as weights in the order of `experts`, and as scores."""
+    labels = np.arange(100) % 4
+    scores = np.random.default_rng(0).dirichlet(np.ones(4), size=100)
+    ids = np.argsort(-scores, axis=1)
+    ranked, in_order = np.take_along_axis(scores, ids, axis=1), np.tile(np.arange(4), (100, 1))
+    (expected,) = measure_activations(scores, labels, permutations=0)
+    for experts, weights, right, ambiguous in (
+        (ids, ranked, True, False),
+        (in_order, scores, True, False),
+        (ids, scores, False, True),
+        (ids, None, False, False),
+        (ids[:, :3], scores, False, False),  # without the smallest
+    ):
+        (layer,) = measure_activations(
+            labels=labels, experts=experts, num_experts=4, weights=weights, permutations=0
+        )
+        assert np.allclose(layer.mass.activation, expected.mass.activation) == right
+        assert any("have all 4 experts, so weights may be" in text for text in layer.warnings) == ambiguous
