@@ -2,12 +2,13 @@
 
     modtf report --results=studies/vqa_quick --archive=docs/study/vqa.zip    # of the finished cells
     modtf report --results=studies/vqa_attribute --archive=docs/study/vqa_attribute.zip
+    modtf report --results=studies/vqa_supplement --archive=docs/study/vqa_supplement.zip
     python docs/scripts/draw_vqa.py
 
-vqa_samples.png shows training examples of every question. The rest comes from vqa.zip and vqa_attribute.zip
-in docs/study. The five cells that both studies share are only in vqa.zip."""
+vqa_samples.png shows training examples of every question. The rest comes from these three archives. The five
+cells that vqa_quick and vqa_attribute share are only in vqa.zip."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,24 @@ from modtf.metrics import alignment, inverse_mutual_information
 
 DOCS = Path(__file__).parents[1]
 FAMILY = FAMILIES["vqa_mnist"]
-LIBRARIES = [variant.name for variant in FAMILY.variants if variant.by_default]
+LIBRARIES = [variant.name for variant in FAMILY.variants]
+ADDED = [variant.name for variant in FAMILY.variants if not variant.by_default]
+#: of the supplement: the library that the paper finds better, or alike, and the others
+CLAIMED = {
+    "group_all_all": ("all_sub_all", "all_all_all_bn", "all_sub_all_bn", "sub_subfind_sub"),
+    "sub_sub_sub": ("sub_subfind_sub",),
+    "sub_mixed_all": ("all_mixed_all",),
+}
 SHOWN = 8
 ANSWERS = ("no", "yes")
 
 
-def read() -> tuple[modtf.Study, modtf.Study]:
-    """Return all models with two rounds of combinations, and these with those of other rounds."""
-    quick = DOCS / "study" / "vqa.zip"
-    return modtf.Study.read(quick), modtf.Study.read([quick, DOCS / "study" / "vqa_attribute.zip"])
+def read() -> tuple[modtf.Study, modtf.Study, modtf.Study]:
+    """Return the models of `vqa_quick`, these with other rounds, and these with the supplement's libraries."""
+    quick, rounds, added = (
+        DOCS / "study" / f"{name}.zip" for name in ("vqa", "vqa_attribute", "vqa_supplement")
+    )
+    return modtf.Study.read(quick), modtf.Study.read([quick, rounds]), modtf.Study.read([quick, added])
 
 
 def asked(part: modtf.Study) -> str:
@@ -61,12 +71,39 @@ def by_rounds(study: modtf.Study) -> dict[int, pd.DataFrame]:
     return {rounds: rows[rounds][rows[rounds]["variant"].isin(MAIN)] for rounds in sorted(rows)}
 
 
-def compared(parts: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
-    """Compare every library with the reference, out of distribution, as one family of tests."""
+def with_supplement(study: modtf.Study) -> dict[str, pd.DataFrame]:
+    """Return the performance of all libraries at the least width, by question that the supplement trains."""
+    rows = {asked(part): part.performance for part in study.by_kind if set(part.variants) & set(ADDED)}
+    return {name: each[each["width"] == each["width"].min()] for name, each in rows.items()}
+
+
+def of_the_supplement(parts: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return the rows of the reference and of the libraries that the supplement adds."""
+    return {name: rows[rows["variant"].isin([FAMILY.reference, *ADDED])] for name, rows in parts.items()}
+
+
+def claimed(parts: Mapping[str, pd.DataFrame]) -> str:
+    """Return by how much less one library errs than another in the pairs of the paper, in Markdown."""
+    found = compared(parts, [(first, second) for first, others in CLAIMED.items() for second in others])
+    rows = [[row["part"], row["first"], row["second"], *gain_of(row)] for _, row in found.iterrows()]
+    header = ["question", "library", "errs less than", "points, new combinations"]
+    return markdown_table([*header, f"p, Holm over {len(rows)}"], rows, left=3)
+
+
+def gain_of(row: "pd.Series[Any]") -> list[str]:
+    """Return a gain with its interval, and its p after correction if it has one."""
+    gain = with_interval(row["gain"], row["gain_low"], row["gain_high"], "+.1f")
+    return [gain, f"{row['p_corrected']:.3f}" if row["p"] == row["p"] else ""]
+
+
+def compared(
+    parts: Mapping[Any, pd.DataFrame], pairs: Sequence[tuple[str, str]] | None = None
+) -> pd.DataFrame:
+    """Compare libraries, out of distribution, as one family of tests; by default each with the reference."""
     tables = []
     for part, rows in parts.items():
-        pairs = [(name, FAMILY.reference) for name in rows["variant"].unique() if name != FAMILY.reference]
-        tables.append(compare_pairs(rows[rows["distribution"] == OUT], pairs).assign(part=part))
+        others = [(name, FAMILY.reference) for name in rows["variant"].unique() if name != FAMILY.reference]
+        tables.append(compare_pairs(rows[rows["distribution"] == OUT], pairs or others).assign(part=part))
     return as_one_family(pd.concat(tables, ignore_index=True), LEVEL)
 
 
@@ -104,9 +141,7 @@ def of_library(name: str, rows: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
     about = [f"{rows['num_parameters'].max():,}", rates_of(rows), str(means.loc[OUT, "num_tasks"])]
     if name not in gains.index:
         return [name, *about, *found, "", ""]
-    row = gains.loc[name]
-    gain = with_interval(row["gain"], row["gain_low"], row["gain_high"], "+.1f")
-    return [name, *about, *found, gain, f"{row['p_corrected']:.3f}" if row["p"] == row["p"] else ""]
+    return [name, *about, *found, *gain_of(gains.loc[name])]
 
 
 def rates_of(rows: pd.DataFrame) -> str:
@@ -130,17 +165,21 @@ def found_by_routers(study: modtf.Study) -> list[str]:
     return [markdown_table(header, rows, left=2)] if rows else []
 
 
-def texts(studies: tuple[modtf.Study, modtf.Study]) -> dict[str, list[str]]:
+def texts(studies: tuple[modtf.Study, modtf.Study, modtf.Study]) -> dict[str, list[str]]:
     """Return the tables of the page."""
-    quick, several = studies
+    quick, several, added = studies
     questions = {asked(part): by_width(part) for part in quick.by_kind}
-    tables = [errors("question", {name: questions[name] for name in QUESTIONS})]
-    return {"vqa.md": [*tables, *found_by_routers(quick), errors("rounds", by_rounds(several))]}
+    tables = [errors("question", {name: questions[name] for name in QUESTIONS}), *found_by_routers(quick)]
+    others = with_supplement(added)
+    tables += [errors("rounds", by_rounds(several)), errors("question", of_the_supplement(others))]
+    return {"vqa.md": [*tables, claimed(others)]}
 
 
-def draw(studies: tuple[modtf.Study, modtf.Study], folder: Path = DOCS / "images") -> list[Path]:
+def draw(
+    studies: tuple[modtf.Study, modtf.Study, modtf.Study], folder: Path = DOCS / "images"
+) -> list[Path]:
     """Write the pictures of the libraries with two rounds, and of the main ones over rounds."""
-    quick, several = studies
+    quick, several, _ = studies
     curves = {
         f"vqa_combinations_{name}": several.figure(f"{name}_accuracy_vs_combinations")[0]
         for name in ("novel", "iid")
