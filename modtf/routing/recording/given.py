@@ -2,9 +2,9 @@
 
 import inspect
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 IDS, MASK = "input_ids", "attention_mask"
 DECODER_IDS, DECODER_MASK = f"decoder_{IDS}", f"decoder_{MASK}"
@@ -96,6 +96,25 @@ def given_tokens(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[
     past = _length(cache), _reference(cache)
     own = None if ids is None else Tokens(ids, named.get(MASK), *(past if decoder is None else ()))
     return own, None if decoder is None else Tokens(decoder, named.get(DECODER_MASK), *past)
+
+
+def argument_names(signatures: Iterable[inspect.Signature]) -> set[str]:
+    """Return the names of the arguments that a module takes, also those that it hands on as `**kwargs`.
+
+    Args:
+        signatures: of the module and of the modules inside that take tokens, the outermost first. If one has
+            `**kwargs`, the next one's names and those in the annotation count, `Unpack[TypedDict]`.
+    """
+    names: set[str] = set()
+    for signature in signatures:
+        parameters = signature.parameters.values()
+        names |= {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+        rest = next((one for one in parameters if one.kind == one.VAR_KEYWORD), None)
+        if rest is None:
+            break
+        for typed in get_args(rest.annotation):
+            names |= set(getattr(typed, "__annotations__", ()))
+    return names
 
 
 def _length(cache: Any) -> int | None:
