@@ -82,7 +82,7 @@ def _is_mask(chosen: Any, numbers: Sequence[Any], num_experts: int, top_k: int |
 
     Indices never repeat within a token, so a row of zeros and ones of length E > 2 is a mask. With E = 2 the
     rows (0, 1) and (1, 0) may be either: masks of k = 1, or indices of k = 2. If k is unknown, they are a
-    mask if zeros have no weight.
+    mask if zeros have no weight. With E = 1 zeros alone are indices: a mask would drop every token.
     """
     import torch
 
@@ -90,6 +90,8 @@ def _is_mask(chosen: Any, numbers: Sequence[Any], num_experts: int, top_k: int |
         return bool(chosen.shape[-1] == num_experts)
     if chosen.shape[-1] != num_experts or not chosen.numel() or chosen.min() < 0 or chosen.max() > 1:
         return False
+    if num_experts == 1:
+        return bool(chosen.any())
     if num_experts != 2 or (chosen.sum(-1) != 1).any():
         return True
     weights = _weights_of(chosen, numbers)

@@ -1,16 +1,18 @@
 """Run a PyTorch model over text and write where its routers sent every token: `modtf.collect`."""
 
-import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from modtf.files import write_table
 from modtf.routing.recording.ablation import Ablation
 from modtf.routing.recording.folder import check_new_folder, new_folder
-from modtf.routing.recording.given import DECODER_IDS, IDS
+from modtf.routing.recording.given import DECODER_IDS, IDS, argument_names
 from modtf.routing.recording.layers import check_model
 from modtf.routing.recording.recorder import Recorder
 from modtf.routing.recording.training import evaluating
@@ -38,6 +40,7 @@ def collect(
     Args:
         model: a `torch.nn.Module`; see `modtf.record`.
         batches: tensors `input_ids` `[B, N]`, or mappings with `input_ids` and other arguments of the model.
+            Other entries are not passed to the model; tensors and numbers among them give a warning.
             Tokens whose `attention_mask` is 0 are left out. By default each row is a document; if a row holds
             several, `documents` `[B, N]` says which tokens belong together: names, or numbers that are unique
             over all batches.
@@ -75,6 +78,7 @@ def collect(
             for number, batch_inputs in enumerate(batches):
                 batch = batch_inputs if isinstance(batch_inputs, Mapping) else {IDS: batch_inputs}
                 args, inputs = _inputs(model, recorder, batch, number)
+                _warn_of_others(batch, [*inputs, labels], number)
                 recorder.next(_labels_of(batch, labels), batch.get("documents"))
                 output = model(*args, **inputs)
                 if ablate is not False:
@@ -107,8 +111,12 @@ def _inputs(model: Any, recorder: Recorder, batch: Batch, number: int) -> tuple[
         raise ValueError(f"Batch {number} has the keys {', '.join(batch)}; expected {IDS} [B, N] among them.")
     device = next(model.parameters()).device
     outermost = next(iter(recorder.watcher.modules.values()))
-    names = [name for name in inspect.signature(outermost.forward).parameters if name not in NOT_HANDED_ON]
-    takes = {name: torch.as_tensor(batch[name]).to(device) for name in batch if name in (IDS, *names)}
+    signatures = list(recorder.watcher.signatures.values())
+    names = argument_names(signatures).difference(NOT_HANDED_ON)
+    takes = {name: batch[name] for name in batch if name == IDS or name in names}
+    for name, value in takes.items():
+        if name in (IDS, DECODER_IDS) or not isinstance(value, bool | int | float | None):
+            takes[name] = torch.as_tensor(value).to(device)
     for name in (IDS, DECODER_IDS):
         if name in takes and takes[name].ndim != 2:
             raise ValueError(
@@ -116,4 +124,26 @@ def _inputs(model: Any, recorder: Recorder, batch: Batch, number: int) -> tuple[
             )
     if DECODER_IDS not in takes and getattr(getattr(outermost, "config", None), "is_encoder_decoder", False):
         raise ValueError(f"Batch {number} lacks {DECODER_IDS} [B, N], which an encoder-decoder model needs.")
-    return ([], takes) if IDS in names else ([takes.pop(IDS)], takes)
+    return ([], takes) if IDS in signatures[0].parameters else ([takes.pop(IDS)], takes)
+
+
+def _warn_of_others(batch: Batch, known: list[Any], number: int) -> None:
+    """Warn of numbers in a batch that are neither arguments of the model, nor labels or documents."""
+    others = [
+        name for name in batch if name not in (IDS, *known, *NOT_HANDED_ON) and _are_numbers(batch[name])
+    ]
+    if others:
+        warnings.warn(
+            f"Batch {number} has {', '.join(others)}, which the model does not take. If the model needs it, "
+            "name it in the arguments of its forward method. If not, leave it out of the batch.",
+            stacklevel=3,
+        )
+
+
+def _are_numbers(values: Any) -> bool:
+    import torch
+
+    try:
+        return torch.is_tensor(values) or np.asarray(values).dtype.kind in "biuf"
+    except ValueError:  # lists of several lengths
+        return False

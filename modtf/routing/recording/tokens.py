@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from modtf.routing.measuring.checks import Numbers
 from modtf.routing.names import check_one_kind
 from modtf.routing.recording.documents import DocumentNumbers
+from modtf.routing.recording.given import Span
 from modtf.routing.recording.watch import Stream
 
 Ints = NDArray[np.int64]
@@ -34,7 +35,7 @@ class Rows:
 
     Args:
         name: the name of the stream, for errors.
-        ends: tokens that end a document, after which a generated row is padding.
+        ends: tokens after which a row has ended, if it is decoded from a cache without `generate()`.
     """
 
     def __init__(self, name: str, ends: Sequence[int] = ()):
@@ -44,6 +45,8 @@ class Rows:
         self._labelled: bool | None = None
         self._row: dict[str, NDArray[Any]] = {}  # last pass: document, label, tokens, whether each row ended
         self._note: Note | None = None
+        self._span: Span | None = None  # of the last pass
+        self._generation = 0
 
     def add(self, stream: Stream, note: Note) -> tuple[NDArray[np.bool_], dict[str, NDArray[Any]]]:
         """Return which tokens `[B, N]` count, and arrays `[tokens]` of the tokens that count.
@@ -51,19 +54,16 @@ class Rows:
         Raises:
             ValueError: if labels or documents do not fit the tokens, or only some passes have labels.
         """
-        ids, keep = as_array(stream.ids), stream.keep
-        rows = len(ids)
-        goes_on = stream.goes_on and len(self._row.get("tokens", ())) == rows
+        ids, keep, goes_on = as_array(stream.ids), stream.keep, self._begin(stream)
         labels, documents = (None, None) if note is self._note else note.of(self.name)
         check_one_kind(labels, "labels")
         check_one_kind(documents, "documents")
         self._note = note  # a note is valid for one pass
-        if not goes_on:
-            self._row = {"tokens": np.zeros(rows, np.int64), "ended": np.zeros(rows, bool)}
-        else:
+        if goes_on:
             keep = keep & ~self._row["ended"][:, np.newaxis]
             if ids.shape[1] == 1:
-                self._row["ended"] = self._row["ended"] | np.isin(ids, self.ends).any(axis=1)
+                ended = np.isin(ids[:, 0], self.ends) if stream.stopped is None else stream.stopped
+                self._row["ended"] = self._row["ended"] | ended
         before = self._row.get("document")
         numbers = self._documents(documents, keep, goes_on)
         counted = self._counted(numbers, before, keep)
@@ -74,6 +74,17 @@ class Rows:
         }
         classes = self._labels(labels, keep, goes_on)
         return keep, values if classes is None else {**values, "labels": classes}
+
+    def _begin(self, stream: Stream) -> bool:
+        """Return whether a pass goes on with the rows of the pass before. If not, begin new rows."""
+        before, self._span, rows = self._span, stream.span, len(stream.keep)
+        goes_on = before is not None and len(self._row["tokens"]) == rows and stream.span.follows(before)
+        if not goes_on:
+            self._row = {"tokens": np.zeros(rows, np.int64)}
+        if not goes_on or stream.keep.shape[1] > 1 or stream.generation != self._generation:
+            self._row["ended"] = np.zeros(rows, bool)  # there is new input, or a new call of `generate()`
+        self._generation = stream.generation
+        return goes_on
 
     def _documents(self, values: Any, keep: NDArray[np.bool_], goes_on: bool) -> Ints:
         """Return the document of each token, `[B, N]`."""

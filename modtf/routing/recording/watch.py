@@ -3,15 +3,16 @@
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.recording.given import DECODER_IDS, IDS, MASK, Tokens, given_tokens
+from modtf.routing.recording.given import DECODER_IDS, IDS, MASK, Span, Tokens, given_tokens
 from modtf.routing.recording.layers import RoutedLayer
+from modtf.routing.recording.stops import Stops
 
 Runs = dict[tuple[int, int], tuple[Any, Any]]  # layer, run within a pass -> experts [T, k], weights [T, k]
 
@@ -24,14 +25,18 @@ class Stream:
         name: "encoder", "decoder", or "" if the model has one stream.
         ids: `[B, N]`.
         keep: `[B, N]`, False if the attention mask leaves the token out.
-        goes_on: whether the pass continues the rows of the pass before, with a cache.
+        span: the place of the tokens in the cache.
+        generation: the number of calls of `generate()` that ended before the pass.
+        stopped: `[B]`, the rows that end with the token of this pass, as `generate()` says, or None.
         runs: the choices of every run of every layer that ran.
     """
 
     name: str
     ids: Any
     keep: NDArray[np.bool_]
-    goes_on: bool
+    span: Span
+    generation: int = 0
+    stopped: NDArray[np.bool_] | None = None
     runs: Runs = field(default_factory=dict)
 
 
@@ -58,6 +63,7 @@ class Watcher:
         self._root: str | None = None  # path of the module whose call is the current pass
         self._given: dict[str, tuple[Tokens | None, Tokens | None]] = {}  # path -> tokens, decoder's tokens
         self._runs: dict[int, list[tuple[Any, Any]]] = {}  # layer -> its runs
+        self._stops = Stops()
         self._images: dict[int, Any] = {}  # id of a block -> which tokens are images
 
     @contextmanager
@@ -67,6 +73,7 @@ class Watcher:
 
         with ExitStack() as stack:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
+            stack.enter_context(self._stops.watching())
             for path, module in self.modules.items():
                 before, after = partial(self._enter, path), partial(self._leave, path)
                 stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
@@ -98,7 +105,7 @@ class Watcher:
             return
         self._root = None
         if output is not None and not self.paused:  # None: the pass ended with an error
-            self.finish(self._streams())
+            self.finish(self._streams(output))
 
     def _handed(self, number: int, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         layer = self.layers[number]
@@ -129,7 +136,7 @@ class Watcher:
             (value for name, value in bound.items() if name.endswith("token_type_ids")), None
         )
 
-    def _streams(self) -> list[Stream]:
+    def _streams(self, output: Any) -> list[Stream]:
         """Return the streams of a pass. Each layer gets the tokens of the nearest enclosing module."""
         streams: dict[str, Stream] = {}
         for number, layer in enumerate(self.layers):
@@ -143,7 +150,11 @@ class Watcher:
                 continue
             key = layer.side if self._has_decoder else ""
             if key not in streams:
-                streams[key] = Stream(key, tokens.ids, self._keep(tokens), tokens.go_on)
+                tokens = self._with_cache(tokens)
+                streams[key] = Stream(
+                    key, tokens.ids, self._keep(tokens), tokens.span(output),
+                    self._stops.generation, self._stops.of(tokens.ids),
+                )  # fmt: skip
             stream = streams[key]
             for run, (experts, weights) in enumerate(self._runs.get(number, [])):
                 if len(experts) != stream.keep.size:
@@ -165,8 +176,7 @@ class Watcher:
 
     def _keep(self, tokens: Tokens) -> NDArray[np.bool_]:
         """Return which tokens count, `[B, N]`, by the mask of this module or of one that encloses it."""
-        tensors = [one for both in self._given.values() for one in both if one is not None]
-        masks = [one.mask for one in tensors if one.mask is not None and self._same(one.ids, tokens.ids)]
+        masks = [one.mask for one in self._all(tokens) if one.mask is not None]
         masks.sort(key=lambda mask: getattr(mask, "ndim", 9))  # [B, N] masks come first
         for mask in masks:
             kept = tokens.kept_by(mask)
@@ -175,6 +185,16 @@ class Watcher:
         if masks:
             raise ValueError(f"{MASK} is not [B, N], so padding cannot be left out. Pass it as [B, N].")
         return np.ones(tuple(tokens.ids.shape), bool)
+
+    def _with_cache(self, tokens: Tokens) -> Tokens:
+        """Return the tokens with the cache that this module, or the outermost one that has it, was given."""
+        known = next((one for one in self._all(tokens) if one.past is not None), tokens)
+        return replace(tokens, past=known.past, cache=known.cache)
+
+    def _all(self, tokens: Tokens) -> Iterator[Tokens]:
+        """Yield what any module was given with these tokens, the outermost module first."""
+        for both in self._given.values():
+            yield from (one for one in both if one is not None and self._same(one.ids, tokens.ids))
 
     def _same(self, one: Any, other: Any) -> bool:
         if one is other or one.shape != other.shape:

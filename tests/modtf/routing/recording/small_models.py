@@ -25,9 +25,9 @@ MODELS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def make(name: str) -> Any:
+def make(name: str, **options: Any) -> Any:
     torch.manual_seed(0)
-    config = getattr(transformers, f"{name}Config")(**SIZES, **MODELS[name])
+    config = getattr(transformers, f"{name}Config")(**{**SIZES, **MODELS[name], **options})
     return transformers.AutoModelForCausalLM.from_config(config)
 
 

@@ -172,6 +172,23 @@ def test_a_mask_of_two_experts_is_no_list_of_experts(top_k):
         assert found[0].tolist() == rows.tolist()
 
 
+@pytest.mark.parametrize("routers", [None, "*.gate"])
+def test_a_layer_with_one_expert_sends_all_tokens_to_it(routers, tmp_path):
+    """Its expert indices are all 0."""
+    model = make("Mixtral", num_local_experts=1, num_experts_per_tok=1)
+    found = read(modtf.collect(model, [TOKENS], tmp_path / "x", routers=routers))
+    assert found["num_experts"] == 1
+    np.testing.assert_array_equal(found["experts"], np.zeros((2, TOKENS.numel(), 1)))
+    np.testing.assert_array_equal(found["weights"], 1)
+
+
+def test_a_mask_of_one_expert_drops_the_tokens_that_it_leaves_out():
+    mask = torch.tensor([[1], [0], [1]])
+    found = read_choices([mask, mask * 0.5], 1, 1)
+    assert found is not None
+    assert found[0].tolist() == [[0], [-1], [0]]
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
