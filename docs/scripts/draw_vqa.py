@@ -44,7 +44,7 @@ ANSWERS = ("no", "yes")
 
 
 def read() -> tuple[modtf.Study, modtf.Study, modtf.Study]:
-    """Return the models of `vqa_quick`, these with other rounds, and these with the supplement's libraries."""
+    """Return `vqa_quick`, the same with other rounds, and the same with the libraries of the supplement."""
     quick, rounds, added = (
         DOCS / "study" / f"{name}.zip" for name in ("vqa", "vqa_attribute", "vqa_supplement")
     )
@@ -175,9 +175,7 @@ def texts(studies: tuple[modtf.Study, modtf.Study, modtf.Study]) -> dict[str, li
     return {"vqa.md": [*tables, claimed(others)]}
 
 
-def draw(
-    studies: tuple[modtf.Study, modtf.Study, modtf.Study], folder: Path = DOCS / "images"
-) -> list[Path]:
+def draw(studies: tuple[modtf.Study, modtf.Study, modtf.Study], folder: Path = DOCS / "images") -> list[Path]:
     """Write the pictures of the libraries with two rounds, and of the main ones over rounds."""
     quick, several, _ = studies
     curves = {

@@ -3,10 +3,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from modtf.analysis.claims import Claim, Evidence, judge, mean_evidence
+from modtf.analysis.claims import Claim, Evidence, judge, mean_evidence, number_words
 from modtf.analysis.claims.evidence import agreement_evidence, share_evidence
 from modtf.analysis.claims.judge import CONTRADICTED, NOT_ENOUGH, SUPPORTED, UNDECIDED, combine
 from modtf.analysis.ranking import share_error
+from modtf.analysis.ratios import as_ratio
 
 
 def sample(values, **bounds):
@@ -135,3 +136,9 @@ def test_tasks_that_all_lie_at_the_border_decide_nothing():
     at, above, below = (sample([x, x, x], above=0.5) for x in (0.5, 0.75, 0.25))
     assert [piece.p_against for piece in (at, above, below)] == [0.5, 1.0, 0.0]
     assert sample([0.5, -0.5, 0.0], within=0.0).p_against == 0.5
+
+
+def test_a_ratio_without_an_interval():
+    row = pd.Series({"value": 0.2, "low": np.nan, "high": np.nan, "is_ratio": True})
+    assert number_words(row) == "0.80 times"
+    assert np.isnan(as_ratio(np.nan))

@@ -1,5 +1,7 @@
 """Your router compared with the reference results, and its place among fixed routings."""
 
+import math
+
 import numpy as np
 import pandas as pd
 
@@ -51,12 +53,13 @@ def in_brief(quantities: pd.DataFrame) -> pd.DataFrame:
 
     Losses are multiples of the variant's loss, measures are differences."""
     words = [
-        f"{row.verdict} {as_ratio(row.gain):.2f} times"
+        "-"  # no pair has both
+        if math.isnan(row.gain)
+        else f"{row.verdict} {as_ratio(row.gain):.2f} times"
         if row.score in LOSSES.values()
         else f"{row.verdict} {row.gain:+.2g}"
         for row in quantities.itertuples()
     ]
-    words = np.where(quantities["gain"].isna(), "-", words)  # no pair has both
     table = quantities.assign(words=words).pivot(index="variant", columns="score", values="words")
     return table.astype(object).fillna("").rename_axis(columns=None).reset_index()
 
