@@ -78,7 +78,7 @@ def collect(
             for number, batch_inputs in enumerate(batches):
                 batch = batch_inputs if isinstance(batch_inputs, Mapping) else {IDS: batch_inputs}
                 args, inputs = _inputs(model, recorder, batch, number)
-                _warn_of_others(batch, [*inputs, labels], number)
+                _warn_of_others(batch, inputs, labels, number)
                 recorder.next(_labels_of(batch, labels), batch.get("documents"))
                 output = model(*args, **inputs)
                 if ablate is not False:
@@ -127,15 +127,18 @@ def _inputs(model: Any, recorder: Recorder, batch: Batch, number: int) -> tuple[
     return ([], takes) if IDS in signatures[0].parameters else ([takes.pop(IDS)], takes)
 
 
-def _warn_of_others(batch: Batch, known: list[Any], number: int) -> None:
+def _warn_of_others(batch: Batch, inputs: Batch, labels: Labels, number: int) -> None:
     """Warn of numbers in a batch that are neither arguments of the model, nor labels or documents."""
     others = [
-        name for name in batch if name not in (IDS, *known, *NOT_HANDED_ON) and _are_numbers(batch[name])
+        name
+        for name in batch
+        if name not in (IDS, *inputs, labels, *NOT_HANDED_ON) and _are_numbers(batch[name])
     ]
     if others:
         warnings.warn(
             f"Batch {number} has {', '.join(others)}, which the model does not take. If the model needs it, "
-            "name it in the arguments of its forward method. If not, leave it out of the batch.",
+            "name it in the arguments of its forward method. If not, "
+            + ("ignore this if your function `labels` reads it." if callable(labels) else "leave it out."),
             stacklevel=3,
         )
 

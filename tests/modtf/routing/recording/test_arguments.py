@@ -44,8 +44,13 @@ def test_arguments_that_a_forward_takes_by_annotation_reach_the_layers(wrap, tmp
 
 
 @pytest.mark.parametrize("wrap", [lambda model: model, Adapted])
-def test_numbers_that_the_model_does_not_take_are_named(wrap, tmp_path):
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [("domain", "source, which the model does not take.* leave it out"),
+     (lambda batch: batch["domain"], "source, domain, which the model does not take.* `labels` reads it")],
+)  # fmt: skip
+def test_numbers_that_the_model_does_not_take_are_named(wrap, labels, words, tmp_path):
     others = dict.fromkeys(("source", "labels", "documents", "domain"), torch.arange(6))
     batch = {"input_ids": TOKENS, "text": np.array(["a"] * 6), "names": [["a"], ["b", "c"]], **others}
-    with pytest.warns(UserWarning, match="Batch 0 has source, which the model does not take"):
-        modtf.collect(wrap(make("Mixtral")), [batch], tmp_path / "x", labels="domain")
+    with pytest.warns(UserWarning, match=f"Batch 0 has {words}"):
+        modtf.collect(wrap(make("Mixtral")), [batch], tmp_path / "x", labels=labels)

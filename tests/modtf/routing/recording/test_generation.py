@@ -131,6 +131,14 @@ def test_prompts_with_a_common_prefix_are_documents_of_their_own(rows, steps, tm
     assert saved(recorder, tmp_path / "x") == expected
 
 
+def test_transformers_is_left_as_it_was():
+    methods = [transformers.StoppingCriteriaList.__call__, transformers.GenerationMixin.generate]
+    model = make("Mixtral")
+    with modtf.record(model), modtf.record(model):
+        assert transformers.GenerationMixin.generate is not methods[1]
+    assert [transformers.StoppingCriteriaList.__call__, transformers.GenerationMixin.generate] == methods
+
+
 class Virtual(torch.nn.Module):
     """A model that begins with a cache of virtual tokens, as PEFT's prefix tuning has it."""
 
