@@ -22,7 +22,7 @@ from modtf.analysis.claims import decisive, letters, number_words
 from modtf.analysis.contents import stands_on, whole_kinds
 from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.text import markdown_table
-from modtf.experiments.modarch.claims.misrouting import EVENLY, MARGIN, NARROWER
+from modtf.experiments.modarch.claims.misrouting import BLOCKS, MARGIN, NARROWER
 from modtf.experiments.modarch.given import WAYS, distance, effect, saved, times, with_doses
 from modtf.experiments.modarch.studies.misrouting import DOSES
 from modtf.families import FAMILIES
@@ -72,9 +72,11 @@ def halved(study: modtf.Study) -> str:
     rows = []
     for part in study.by_kind:
         doses, (arch, setting) = with_doses(part), part.kinds[0][:2]
-        for size, even in EVENLY.items():
+        for size in BLOCKS:
             pairs = [
-                saved(doses[doses["distribution"] == where], ("collapsed", size, drawn), (*even, drawn))
+                saved(
+                    doses[doses["distribution"] == where], ("collapsed", size, drawn), ("block", size, drawn)
+                )
                 for drawn in WAYS
                 for where in (IN, OUT)
             ]

@@ -74,7 +74,7 @@ def assumed(sums: Sums, *numbered: Numbers) -> Iterator[str]:
         )
     if sums.pieces.came_back:
         yield (
-            f"The tokens of {plural(sums.pieces.came_back, 'document')} are not contiguous, so their pieces "
+            f"Tokens of {plural(sums.pieces.came_back, 'document')} are not contiguous, so their pieces "
             "count as separate documents. Give the tokens of a document one after the other."
         )
 

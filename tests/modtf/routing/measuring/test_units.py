@@ -10,10 +10,10 @@ from modtf.routing.measuring import ActivationAccumulator
 @pytest.mark.parametrize(
     ("documents", "number", "text"),
     [
-        ([2, 2, 1, 1], 4, "1 documents are not contiguous"),
-        ([2, 2, 0, 0], 4, "1 documents are not contiguous"),
-        ([2, 1, 2, 1], 3, "2 documents come back"),
-        ([2, 1, 2, 2], 3, "2 documents come back"),
+        ([2, 2, 1, 1], 4, "Tokens of 1 document are not contiguous"),
+        ([2, 2, 0, 0], 4, "Tokens of 1 document are not contiguous"),
+        ([2, 1, 2, 1], 3, "Tokens of 2 documents come back"),
+        ([2, 1, 2, 2], 3, "Tokens of 2 documents come back"),
         ([1, 1, 2, 2], 3, ""),
     ],
 )
@@ -23,7 +23,7 @@ def test_a_document_that_comes_back_in_the_next_chunk_is_named(documents, number
     for part in ([0, 0, 1, 1], documents):
         sums.update(np.eye(4), [0, 1, 0, 1], part)
     assert sums.num_documents == number
-    warnings = [one for one in sums.result(permutations=2)[0].warnings if "documents" in one]
+    warnings = [one for one in sums.result(permutations=2)[0].warnings if "tokens of" in one.lower()]
     assert [one.startswith(text) for one in warnings] == [True] * bool(text)
 
 
