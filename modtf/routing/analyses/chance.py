@@ -63,6 +63,11 @@ def rows_of(
     ]
 
 
+def without_band(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of items that are the largest of many, for which the band of a fixed item is too narrow."""
+    return [row | {"chance_low": np.nan, "chance_high": np.nan} for row in rows]
+
+
 def groups_left_out(data: Choices) -> Iterator[tuple[Any, int]]:
     """Return for each group of documents which rows remain without it, and the group's number of rows."""
     sizes = np.bincount(data.groups)

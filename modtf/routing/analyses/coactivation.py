@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.routing.analyses.chance import groups_left_out, rows_of, same_loads
+from modtf.routing.analyses.chance import groups_left_out, rows_of, same_loads, without_band
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import joint, sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
@@ -132,7 +132,7 @@ def pair_rows(layer: int, numbers: Ints, together: Ints, drawn: NDArray[Any]) ->
             most = max(min(int(loads[i]), int(loads[j])), 1)
             key = PAIR, f"{numbers[i]}+{numbers[j]}"
             chance = [{key: value} for value in drawn[:, i, j] / most]
-            rows += rows_of(layer, {key: together[i, j] / most}, chance=chance, bounds=(0, 1))
+            rows += without_band(rows_of(layer, {key: together[i, j] / most}, chance=chance, bounds=(0, 1)))
     return rows
 
 

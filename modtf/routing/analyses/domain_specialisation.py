@@ -99,7 +99,8 @@ def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     """Return what the domains show, in sentences."""
     found = [beyond_chance(table, DISTANCE, "route domains differently", data.names)]
     domains = table[(table["measure"] == DISTANCE) & (table["item"] != "")]
-    best = domains.loc[domains["value"].idxmax()]
+    # Small domains differ much by chance alone.
+    best = domains.loc[(domains["value"] - domains["chance"].fillna(0.0)).astype(float).idxmax()]
     layer = data.names.layer(int(best["layer"]))
     chance = "" if np.isnan(best["chance"]) else f", chance {percent(best['chance'])}"
     found.append(

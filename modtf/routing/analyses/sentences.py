@@ -1,10 +1,14 @@
 """Parts of sentences about layers, for what analyses found."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
+from modtf.metrics.distributions import Array
+from modtf.routing.measuring.estimates import FEWEST
+from modtf.routing.measuring.excess import Excess
 from modtf.routing.names import Names
 
 
@@ -47,14 +51,38 @@ def above_chance(table: pd.DataFrame, measure: str) -> list[int]:
 
     The band is widened for the number of layers (Bonferroni). Its tails are those of Student's t of as many
     numbers as there are `draws` of the chance level; without this column they are normal. Where half the band
-    is wider than its upper part, it counts instead: the largest of 39 draws alone varies too much.
+    is wider than its upper part, it counts instead: the largest of 39 draws alone varies too much. A column
+    `limit` has limits that are corrected already, see `corrected_limits`; NaN if they are unknown.
     """
     part = table[(table["measure"] == measure) & (table["item"] == "") & table["chance_high"].notna()]
     low, middle, high = (part[name].astype(float) for name in ("chance_low", "chance", "chance_high"))
     draws = float(part["draws"].min()) if "draws" in part else math.inf
     limit = middle + widened(len(part), draws) * np.maximum(high - middle, (high - low) / 2)
+    if "limit" in part:
+        limit = part["limit"].fillna(limit)
     above = part["value"] > limit + 1e-9 * limit.abs()  # more than by rounding
     return part[above]["layer"].astype(int).tolist()
+
+
+def corrected_limits(drawn: Sequence[Array]) -> Array:
+    """Return the value of each layer above which it is beyond chance, corrected for the number of layers.
+
+    In 97.5% of draws no layer is above its limit, whatever the shape of the distribution, and although layers
+    depend on each other. NaN for a layer with fewer than 39 draws.
+
+    Args:
+        drawn: the values of each layer by chance, `[draws]`. Draw i is the same permutation in all layers.
+    """
+    limits = np.full(len(drawn), np.nan)
+    known = [place for place, values in enumerate(drawn) if len(values) >= FEWEST]
+    if not known:
+        return limits
+    excess = [Excess(drawn[place]) for place in known]
+    number = min(one.number for one in excess)
+    largest = np.max([one.of_draw(drawn[p][:number]) for one, p in zip(excess, known, strict=True)], axis=0)
+    most = float(np.quantile(largest, 0.975, method="weibull"))
+    limits[known] = [one.share_at(most) for one in excess]
+    return limits
 
 
 def percent(value: float) -> str:

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.routing.analyses.chance import groups_left_out, permuted_within, rows_of
+from modtf.routing.analyses.chance import groups_left_out, permuted_within, rows_of, without_band
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
-from modtf.routing.analyses.sentences import beyond_chance, number_range, percent
+from modtf.routing.analyses.sentences import above_chance, beyond_chance, number_range, percent
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.checks import Ints
 
@@ -111,7 +111,7 @@ class Kind:
             for one in best.tolist():
                 key = f"{name}_share", word(int(self.ids[one]), data)
                 drawn = [{key: value} for value in chance[:, one].tolist()]
-                items += rows_of(layer, {key: whole[one]}, chance=drawn)
+                items += without_band(rows_of(layer, {key: whole[one]}, chance=drawn))
         return rows, items
 
 
@@ -199,7 +199,7 @@ def sentences(table: pd.DataFrame, data: Choices, panel: list[str]) -> list[str]
         chance = number_range(part["chance_low"].min(), part["chance_high"].max())
         text += f"; a router that ignores ids has {chance} on these data"
     found.append(f"{text}.")
-    items = table[table["item"] != ""]
+    items = table[(table["item"] != "") & table["layer"].isin(above_chance(table, frequent))]
     if not items.empty:
         best = items.loc[(items["value"] - items["chance"]).astype(float).idxmax()]
         layer = data.names.layer(int(best["layer"]))

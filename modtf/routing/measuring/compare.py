@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from modtf.metrics.distributions import Array
 from modtf.metrics.measure import GROUPS
 from modtf.metrics.registry import MEASURES
-from modtf.routing.measuring.accumulator import ActivationAccumulator
+from modtf.routing.measuring.accumulator import NUM_GROUPS, ActivationAccumulator
 from modtf.routing.measuring.checks import Ints, spread_labels
 from modtf.routing.measuring.choices import (
     Layer,
@@ -52,6 +52,7 @@ class Compared:
         overlap: `[M]`, the share of the tokens of each expert of `against` that its match gets, too; NaN if
             the expert has no tokens.
         warnings: for the reader: what stands for documents in `shared`, if there are none.
+        num_groups: the number of groups of documents that the intervals of differences come from.
     """
 
     layer: int
@@ -62,6 +63,7 @@ class Compared:
     experts: Ints
     overlap: Array
     warnings: tuple[str, ...] = ()
+    num_groups: int = NUM_GROUPS
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a dict per way of counting and measure, and one of measure "shared_routing".
@@ -162,7 +164,8 @@ def compare_runs(
             }
             layers = first.routed[place], run.routed[place]
             shared = _matched(layers, some, number, confidence, seed)
-            yield Compared(place, run.name, first.name, differences, *shared, notes)
+            num_groups = int(first.sums.groups[place][1].any(axis=(1, 2)).sum())
+            yield Compared(place, run.name, first.name, differences, *shared, notes, num_groups)
 
 
 def _differences(

@@ -40,8 +40,10 @@ def estimates(
     counts: Array,
     by_chance: Array,
     confidence: float,
-) -> dict[str, Estimate]:
+) -> tuple[dict[str, Estimate], Array]:
     """Return an estimate of every value that `measure` gives, and the adjusted mutual information.
+
+    The second result is the adjusted mutual information of each permutation `[permutations]`.
 
     Noise looks like information: with few tokens, the measured mutual information I of independent variables
     is above 0. The adjusted value is (I - E) / (most - E), where E is the mean of I under permuted labels and
@@ -58,7 +60,7 @@ def estimates(
     values = measure(sums.sum(axis=0, keepdims=True) / counts.sum(axis=0)[:, np.newaxis])
     intervals = jackknife(sums, counts, measure, confidence)
     chances = measure(by_chance) if len(by_chance) else dict.fromkeys(values, np.zeros(0))
-    by_measure = {}
+    by_measure, adjusted = {}, np.zeros(0)
     for name, (value,) in values.items():
         chance = chances[name]
         centre, half = intervals[name]
@@ -73,20 +75,21 @@ def estimates(
             *mean_and_range(chance).tolist(),
         )
         if name == INVERSE:
-            by_measure[ADJUSTED] = _adjusted(float(value), half, chance)
-    return by_measure
+            by_measure[ADJUSTED], adjusted = _adjusted(float(value), half, chance)
+    return by_measure, adjusted
 
 
-def _adjusted(value: float, half: float, chance: Array) -> Estimate:
+def _adjusted(value: float, half: float, chance: Array) -> tuple[Estimate, Array]:
     share, told_by_chance = 1.0 - value, 1.0 - chance
     expected = float(told_by_chance.mean()) if chance.size else np.nan
     if not expected < 1.0:  # NaN, or chance alone gives full information: one token per label
-        return Estimate(np.nan)
+        return Estimate(np.nan), np.zeros(0)
     scale = 1.0 - expected
     centre, half = (share - expected) / scale, half / scale
     # The adjusted value has no bias left, so it is the interval's centre. Information is at least 0.
-    by_chance = mean_and_range((told_by_chance - expected) / scale).tolist()
-    return Estimate(centre, max(centre - half, -expected / scale), min(centre + half, 1.0), *by_chance)
+    draws = (told_by_chance - expected) / scale
+    interval = max(centre - half, -expected / scale), min(centre + half, 1.0)
+    return Estimate(centre, *interval, *mean_and_range(draws).tolist()), draws
 
 
 def mean_and_range(values: Array) -> Any:

@@ -32,6 +32,11 @@ class Excess:
         wider = np.sqrt((self.number + 1) / (self.number - 1))
         return np.asarray((share - self.centre) / (self.spread * wider))
 
+    def share_at(self, excess: float) -> Array:
+        """Return the share that has this excess, `[...]`; the inverse of `of`."""
+        wider = np.sqrt((self.number + 1) / (self.number - 1))
+        return np.asarray(self.centre + excess * self.spread * wider)
+
     def of_draw(self, share: Array) -> Array:
         """Return the excess of one of the draws over the others, `[...]`."""
         distance = (share - self.centre) / self.spread

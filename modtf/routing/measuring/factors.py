@@ -29,8 +29,9 @@ class Factor:
         alone: I(expert; factor), as a share of the largest possible information, corrected for chance: 0 on
             average if the factor carries no information, 1 if it determines the expert.
         beyond: the same for I(expert; factor | all other factors).
-        alone_chance, beyond_chance: two standard deviations under permuted factors; smaller values are within
-            chance. These and the values are NaN if too few tokens are alike in the other factors.
+        alone_chance, beyond_chance: half the width of the interval that holds the value of a further
+            permutation in 95% of cases (Student's t); smaller values are within chance. These and the values
+            are NaN if too few tokens are alike in the other factors.
     """
 
     layer: int
@@ -138,10 +139,12 @@ class _Question:
 
 
 def _told(sent: tuple[Ints, Ints], asked: _Question) -> Array:
-    """Return I(expert; factor | given) corrected for chance, and two standard deviations under permutation.
+    """Return I(expert; factor | given) corrected for chance, and its limit under permutation.
 
     Both are shares of the possible information, H(expert | given) - H(expert | the single token).
     """
+    from scipy.special import stdtrit  # slow to import
+
     plain, choices = _left(sent, asked.given), np.bincount(sent[0])[sent[0]]
     most = plain - float(np.log2(choices).mean())
     if most < 1e-9:
@@ -154,7 +157,8 @@ def _told(sent: tuple[Ints, Ints], asked: _Question) -> Array:
         both = np.array([[_left(sent, cell) for cell in pair] for pair in asked.dealt])
         base += float((both[:, 1] - both[:, 0]).mean())
         spread = max(spread, both[:, 0].std(ddof=1))
-    told = np.array([plain - _left(sent, asked.found) - base, 2.0 * spread]) / (most - base)
+    limit = stdtrit(len(chance) - 1, 0.975) * np.sqrt(1.0 + 1.0 / len(chance)) * spread
+    told = np.array([plain - _left(sent, asked.found) - base, limit]) / (most - base)
     return np.asarray(told.round(12))  # equal cells in another order differ by rounding
 
 

@@ -1,7 +1,7 @@
 """The measures of one layer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,8 @@ class View:
         bits: `[R]`, the information of a label about the module: sum_m p(m | label) log2 p(m | label) / p(m).
         bits_by_chance: `[3, R]`, the mean and 95% interval of `bits` under permuted labels.
         shuffled: `[R, M]`, the activation matrix of one permutation; None without permutations.
+        adjusted_by_chance: `[permutations]`, the adjusted mutual information in each permutation; empty if it
+            is unknown.
     """
 
     by: str
@@ -66,6 +68,7 @@ class View:
     bits: Array
     bits_by_chance: Array
     shuffled: Array | None
+    adjusted_by_chance: Array = field(default_factory=lambda: np.zeros(0))
 
     def known_top_labels(self) -> list[int | None]:
         """Return the top label of each module, or None for a module that is never used."""

@@ -86,8 +86,9 @@ def measure_layer(
         # Units differ in length, so permuting changes label frequencies. Normalising the rows undoes that.
         chance /= np.maximum(chance.sum(axis=2, keepdims=True), TINY)
         measure = measuring(A, probs, options.groups)
-        measured = estimates(measure, per_group, counts, chance, options.confidence)
-        views.append(_view(name, A, probs, labels, measured, chance, too_few))
+        measured, adjusted = estimates(measure, per_group, counts, chance, options.confidence)
+        view = _view(name, A, probs, labels, measured, chance, too_few)
+        views.append(replace(view, adjusted_by_chance=adjusted))
     few_documents = labels[documents.counts[labels] == 1] if not documents.num_several else labels[:0]
     notes = (*options.warnings, *_warnings(numbers, too_few, labels, counts, few_documents))
     dropped = max(round(float(seen.sum() - sizes.sum())), 0)

@@ -8,9 +8,14 @@ import pandas as pd
 
 from modtf.analysis.text import plural
 from modtf.routing.analyses import Analysed
-from modtf.routing.analyses.sentences import beyond_chance, layers_text, number_range, widened
+from modtf.routing.analyses.sentences import (
+    beyond_chance,
+    corrected_limits,
+    layers_text,
+    number_range,
+    widened,
+)
 from modtf.routing.measuring import Estimate, LayerMeasures
-from modtf.routing.measuring.accumulator import NUM_GROUPS
 from modtf.routing.measuring.compare import Compared
 from modtf.routing.measuring.estimates import ADJUSTED
 from modtf.routing.names import Names
@@ -48,10 +53,18 @@ def held(routing: Routing, file: str) -> str:
 def findings(layers: Sequence[LayerMeasures], names: Names, analysed: dict[str, Analysed]) -> list[str]:
     """Return three sentences on information about labels, on load, and on the most telling analysis."""
     found = []
+    views = {layer.layer: layer.views[-1] for layer in layers if ADJUSTED in layer.views[-1].values}
+    limits = corrected_limits([view.adjusted_by_chance for view in views.values()])
     rows: list[dict[str, Any]] = [
-        {"layer": layer.layer, "measure": ADJUSTED, "item": "", **vars(layer.views[-1].values[ADJUSTED])}
-        for layer in layers
-        if ADJUSTED in layer.views[-1].values
+        {
+            "layer": layer,
+            "measure": ADJUSTED,
+            "item": "",
+            "draws": len(view.largest_excess_by_chance),
+            "limit": limit,
+            **vars(view.values[ADJUSTED]),
+        }
+        for (layer, view), limit in zip(views.items(), limits, strict=True)
     ]
     if rows:
         what = "carry information about labels"
@@ -97,7 +110,7 @@ def _differences(run: str, layers: Sequence[Compared], names: Names) -> Iterator
     adjusted = [one.differences["hard"].get(ADJUSTED, Estimate(np.nan)).value for one in layers]
     measure = "effective_experts" if np.isnan(adjusted).all() else ADJUSTED  # NaN without permutations
     values = [one.differences["hard"].get(measure, Estimate(np.nan)) for one in layers]
-    wider = widened(len(values), NUM_GROUPS)
+    wider = widened(len(values), layers[0].num_groups)
     sides = []
     for word, sign in (("higher", 1), ("lower", -1)):
         beyond = [sign * one.value > wider * (one.high - one.low) / 2 for one in values]
@@ -106,8 +119,9 @@ def _differences(run: str, layers: Sequence[Compared], names: Names) -> Iterator
             sides.append(f"{word} in {layers_text(numbers, names)}")
     title = SCALE if measure == ADJUSTED else measure.replace("_", " ")
     largest = max(values, key=lambda one: np.nan_to_num(abs(one.value)))
-    ends = f"{largest.value:+.3f} [{largest.low:+.3f}, {largest.high:+.3f}]"
-    text = " and ".join(sides) or "the same within its intervals"
+    half = wider * (largest.high - largest.low) / 2  # the largest of many layers has a wider interval
+    ends = f"{largest.value:+.3f} [{largest.value - half:+.3f}, {largest.value + half:+.3f}]"
+    text = " and ".join(sides) or "not shown to differ in any layer"
     if np.isnan([one.high for one in values]).all():
         text, ends = "without intervals, which need two groups of documents", f"{largest.value:+.3f}"
     yield f"{run} compared with {first}: {title} is {text}; the largest difference of a layer is {ends}."

@@ -20,6 +20,7 @@ from modtf.checks import check_path
 from modtf.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS
 from modtf.routing.analyses import Analysed
+from modtf.routing.analyses.sentences import widened
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import LayerMeasures, View
 from modtf.routing.names import Names
@@ -194,13 +195,17 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
 
 
 def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
-    """Draw the bits beyond chance that modules carry about each label, by layer; blank at chance level."""
+    """Draw the bits beyond chance that modules carry about each label, by layer; blank at chance level.
+
+    The limit is corrected for all labels and layers (Bonferroni)."""
     labels = np.unique(np.concatenate([layer.labels[shown_labels(layer)] for layer in layers]))
     bits = np.full((len(labels), len(layers)), np.nan)
     for column, layer in enumerate(layers):
         view, rows = layer.views[-1], shown_labels(layer)
-        mean, _, high = view.bits_by_chance
-        beyond = np.where(view.bits > high, view.bits - mean, np.nan)
+        mean, low, high = view.bits_by_chance
+        wider = widened(bits.size, len(view.largest_excess_by_chance))
+        limit = mean + wider * np.maximum(high - mean, (high - low) / 2)
+        beyond = np.where(view.bits > limit, view.bits - mean, np.nan)
         bits[labels.searchsorted(layer.labels[rows]), column] = beyond[rows]
     words = [short(names.label(number), number) for number in labels.tolist()]
     title = "Information of the chosen module about a label, in bits beyond chance (white: none)"
@@ -212,7 +217,8 @@ def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
     axes.tick_params(labelsize=7)
     figure.colorbar(image, ax=axes, fraction=0.03)
     table = pd.DataFrame(bits, words, [names.layer(layer.layer) for layer in layers])
-    return Picture("labels", "Labels", "Bits beyond chance, by hard assignment.", figure, table)
+    note = "Bits beyond chance, corrected for all labels and layers, by hard assignment."
+    return Picture("labels", "Labels", note, figure, table)
 
 
 def shown_labels(layer: LayerMeasures) -> NDArray[np.intp]:

@@ -63,6 +63,28 @@ def test_a_random_router_scores_high_on_the_published_average():
     assert abs(value(found, f"{name}_frequent_excess")) < 0.02
 
 
+@pytest.mark.parametrize("name", ["vocabulary_specialisation", "coactivation"])
+def test_the_best_of_many_items_is_not_named_where_no_layer_is_above_chance(name):
+    found = modtf.analyse_routing(ignorant(0), name).found[name]
+    items = found.table[found.table["item"] != ""]
+    assert len(items)
+    assert items[["chance_low", "chance_high"]].isna().all(axis=None), "the band of a fixed item"
+    assert not any("most specialised" in text or "go together" in text for text in found.sentences)
+
+
+def test_a_small_domain_is_not_named_for_its_size():
+    """50 tokens of domain 0 differ more from all tokens than domain 1, whose routing is another."""
+    generator = np.random.default_rng(0)
+    documents, experts = np.arange(6000) // 50, generator.integers(64, size=(6000, 1))
+    labels = np.where(documents == 0, 0, 1 + documents % 2)
+    moved = (labels == 1) & (generator.random(6000) < 0.2)
+    experts[moved] = generator.integers(8, size=(moved.sum(), 1))
+    arrays = {"experts": experts, "num_experts": 64, "labels": labels, "documents": documents}
+    found = modtf.analyse_routing(arrays, "domain_specialisation").found["domain_specialisation"]
+    assert value(found, "domain_distance", item="0") > value(found, "domain_distance", item="1")
+    assert "routed most differently is 1 in" in found.sentences[1]
+
+
 def test_a_router_by_token_id_is_found():
     arrays = ignorant(0)
     arrays["experts"][1, :, 0] = arrays["tokens"] % 8

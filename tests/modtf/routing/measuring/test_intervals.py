@@ -27,7 +27,7 @@ def coverage(draw, num_samples):
         sums = accumulator.groups[0][0]
         probs = accumulator.counts / accumulator.counts.sum()
         measure = partial(measure_smooth, probs=probs)
-        found = estimates(measure, sums, sums.sum(axis=-1), np.zeros((0, 3, 4)), 0.95)
+        found, _ = estimates(measure, sums, sums.sum(axis=-1), np.zeros((0, 3, 4)), 0.95)
         truth = measure(SPECIALISED[np.newaxis])
         hits.append([found[name].low <= truth[name][0] <= found[name].high for name in SMOOTH])
     return dict(zip(SMOOTH, np.mean(hits, axis=0), strict=True))

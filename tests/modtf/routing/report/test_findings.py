@@ -9,8 +9,8 @@ import modtf
 from modtf.launch import measure
 from modtf.routing import Names
 from modtf.routing.analyses.sentences import above_chance, beyond_chance, layers_text, number
-from modtf.routing.measuring import compare_activations
-from modtf.routing.measuring.estimates import mean_and_range
+from modtf.routing.measuring import Experts, compare_activations
+from modtf.routing.measuring.estimates import group_documents, mean_and_range
 from modtf.routing.report.findings import SCALE, comparison_findings, findings, held
 
 NAMES = Names(None, ["below", "above"])
@@ -68,6 +68,35 @@ def test_what_two_models_differ_in():
     assert "higher in layer above; the largest difference of a layer is +0." in first
     assert second.startswith("late and early share ")
     assert "chance" in second
+
+
+def test_the_largest_difference_of_many_layers_has_a_wider_interval():
+    """Of 40 layers of two routers without information, one differs by more than its own 95% interval."""
+    generator = np.random.default_rng(3)
+    labels, documents = np.arange(1200) // 30 % 3, np.arange(1200) // 30
+    runs = {name: Experts(generator.integers(4, size=(40, 1200, 1)), 4) for name in ("a", "b")}
+    compared = compare_activations(runs, labels, documents=documents, permutations=39)
+    assert [one.num_groups for one in compared] == [len(set(group_documents(np.arange(40), 32)))] * 40
+    each = [one.differences["hard"]["adjusted_mutual_information"] for one in compared]
+    largest = max(each, key=lambda one: abs(one.value))
+    assert largest.low * largest.high > 0
+    (first, _) = comparison_findings(compared, Names())
+    assert "is not shown to differ in any layer; the largest difference of a layer is" in first
+    low, high = map(float, first.rpartition("[")[2].rstrip("].").split(","))
+    assert low < 0 < high
+
+
+def test_a_router_without_information_is_rarely_above_chance_in_any_of_many_layers():
+    """Information has a skewed distribution: by normal tails one router in five would be above chance."""
+    found = []
+    for seed in range(40):
+        generator = np.random.default_rng(seed)
+        labels, experts = np.arange(400) % 2, generator.integers(4, size=(30, 400, 1))
+        layers = modtf.measure_activations(
+            labels=labels, experts=experts, num_experts=4, documents=np.arange(400), permutations=100
+        )
+        found.append(findings(layers, Names(), {})[0].startswith("No layer is above chance"))
+    assert np.mean(found) > 0.9
 
 
 def test_what_is_unknown_is_not_the_same():

@@ -82,6 +82,17 @@ def test_special_modules_are_those_beyond_chance(layers):
     assert (row.label, row.layer) == ("all 3", "none is beyond chance")
 
 
+def test_labels_of_a_router_without_information_are_blank():
+    """Each label of each layer is above its own limit in one case of 40."""
+    generator = np.random.default_rng(0)
+    experts, labels = generator.integers(8, size=(20, 3000, 1)), np.arange(3000) // 10 % 20
+    found = modtf.measure_activations(
+        experts=experts, num_experts=8, labels=labels, documents=np.arange(3000) // 10, permutations=39
+    )
+    assert sum((one.hard.bits > one.hard.bits_by_chance[2]).sum() for one in found) > 4
+    assert draw_labels(found, Names()).table.isna().all(axis=None)
+
+
 def test_pictures_show_the_band_of_chance_and_a_shuffled_labelling(layers):
     names = Names(LABELS, LAYERS)
     table = draw_layers(layers, names).table
