@@ -88,6 +88,13 @@ def cells_of(trials: Trials) -> list[Cell]:
     return [cell for of_arch in trials.values() for cell in of_arch.values()]
 
 
+def usual_folder(frozen: Frozen, variant: str, trials: Trials) -> Path:
+    """Return the folder of a card that --out does not name; it has the options of all families."""
+    parts = [part for cell in cells_of(trials) for part in (cell.router, cell.model, cell.trainer)]
+    options = {name: value for part in parts for name, value in part.items()}
+    return Path("runs", "_".join([frozen.version, variant, *(f"{n}-{v}" for n, v in options.items())]))
+
+
 def main(values: flags.FlagValues) -> None:
     """Train the unfinished cells, write card, page and pictures, and print how your router compares."""
     frozen = SMOKE if values.smoke else FULL
@@ -95,11 +102,7 @@ def main(values: flags.FlagValues) -> None:
         raise ValueError("Give --variant=NAME, a registered router or model; --plugin=FILE registers yours.")
     check_choice("--variant", values.variant, dict.fromkeys([*VARIANTS, *ROUTERS, *MODELS]))
     trials = own_trials(frozen, values.variant, settings_given(values))
-    first = cells_of(trials)[0]
-    options = [f"{name}-{value}" for name, value in {**first.router, **first.model}.items()]
-    out = check_writable(
-        values.out or Path("runs", "_".join([frozen.version, values.variant, *options])), "--out"
-    )
+    out = check_writable(values.out or usual_folder(frozen, values.variant, trials), "--out")
     from modtf.experiments.modarch.scorecard import card  # pandas takes time
     from modtf.experiments.modarch.scorecard.search import rates_in_short, rates_table
 

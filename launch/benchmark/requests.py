@@ -31,8 +31,9 @@ DEVICES = ("gpu", "cpu")
 MEMORY = "memory"  # where the batches of the table of CPU time lie; those of a device: `PLACES`
 NUMBERS = {"rules": 2, "width": 1, "members": 1}  # flag of numbers -> the least
 NAMED: Mapping[str, Sequence[str]] = {"precision": PRECISIONS, "data": PLACES[1:], "kernels": KERNELS}
-WHOLE = {"arch": "arch", "rules": "num_rules", "width": "width", "variant": "variants"}  # what --all says
-AXES = {**WHOLE, "members": "members", **{name: name for name in NAMED}}  # flag -> axis of a table
+WHOLE = {"arch": "arch", "rules": "num_rules", "width": "width"}  # what --all says
+#: flag -> axis of a table
+AXES = {**WHOLE, "variant": "variants", "members": "members", **{name: name for name in NAMED}}
 OPTIONS = ("task", "router", "model")  # namespaces of --set that a request has
 CORE_FLAGS = ("all", "baseline", "evaluation")  # that only the table of CPU time has
 DEVICE_FLAGS = ("minutes", "dry_run", *NAMED, "profile", "released")  # that it has not
@@ -129,6 +130,8 @@ def _check_flags(values: flags.FlagValues) -> None:
         raise ValueError(f"--{wrong[0]} applies to CPU time only. Leave out --{wrong[0]} or --device.")
     if wrong:
         raise ValueError(f"--{wrong[0]} needs --device, one of {', '.join(DEVICES)}.")
+    if values.all and (given := [flag for flag in WHOLE if values[flag].present]):
+        raise ValueError(f"--all measures every {given[0]}. Leave out --{given[0]}, or --all.")
     if values.backend != "tensorflow" and values.evaluation:
         raise ValueError(f"--evaluation needs TensorFlow. Leave out --backend={values.backend}.")
 

@@ -1,5 +1,6 @@
 """Tables that `launch/bench.py` prints."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -57,10 +58,22 @@ DEVICE: Columns = {
     "/ 25 members": "{to_25_members:.2f}",
     "released models/h": "{released_models_per_hour:,.3g}",
     "x released": lambda row: f"{1 / row['to_released']:,.0f}x",
+    "options": lambda row: _options(row),
 }
 SHAPE = ("arch", "num_rules", "width", "variant")
 _shape = itemgetter(*SHAPE)
-_but_members = itemgetter(*SHAPE, "precision", "data", "kernels", "backend")
+
+
+def _but_members(row: Row) -> tuple[Any, ...]:
+    return *itemgetter(*SHAPE, "precision", "data", "kernels", "backend")(row), _options(row)
+
+
+def _options(row: Row) -> str:
+    """Return the options of a row in JSON, "" if it has none."""
+    named = {name: row.get(name) for name in ("task", "model", "xla_flags")}
+    given = {**named, "router": row.get("router", {}).get(row["variant"])}
+    given = {name: value for name, value in given.items() if value}
+    return json.dumps(given, sort_keys=True) if given else ""
 
 
 def print_table(rows: Sequence[Row], released: Sequence[Row] = ()) -> None:
@@ -133,7 +146,7 @@ def compared(rows: Sequence[Row], released: Sequence[Row] = ()) -> list[dict[str
         new: dict[str, Any] = {}
         if row["members"] != PUBLISHED_MEMBERS and (of_25 := many.get(_but_members(row))):
             new["to_25_members"] = of_25["member_steps_per_s"] / row["member_steps_per_s"]
-        if reference := best.get(_shape(row)):
+        if (reference := best.get(_shape(row))) and not _options(row):
             new |= {"released_models_per_hour": reference, "to_released": reference / row["models_per_hour"]}
         extended.append({**row, **new})
     return extended

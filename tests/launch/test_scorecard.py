@@ -1,6 +1,7 @@
 """`launch/scorecard.py`: what it refuses, and the real command with a few steps."""
 
 import json
+from pathlib import Path
 
 import processes
 import pytest
@@ -44,6 +45,19 @@ def test_a_family_that_diverges_at_every_rate_is_left_out(arch, tmp_path, monkey
     assert f"modular diverged in the {arch} at every learning rate" in refused[arch]
     with pytest.raises(ValueError, match="diverged"):
         scorecard.found({arch: trials[arch]}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("setting", "name"),
+    [
+        ([], "modtf-2_modular"),
+        (["--set=router.modules=3"], "modtf-2_modular_modules-3"),
+        (["--set=model.cell=simple"], "modtf-2_modular_cell-simple"),  # an option of the rnn alone
+    ],
+)
+def test_cards_of_other_options_have_other_folders(setting, name):
+    trials = scorecard.own_trials(FULL, "modular", scorecard.settings_given(given(scorecard, *setting)))
+    assert scorecard.usual_folder(FULL, "modular", trials) == Path("runs", name)
 
 
 @pytest.mark.slow

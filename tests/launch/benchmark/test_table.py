@@ -8,6 +8,7 @@ from modtf.launch.benchmark import table
 from modtf.launch.benchmark.costs import costs_of
 from modtf.launch.benchmark.table import (  # fmt: skip
     COST,
+    DEVICE,
     compared,
     core_columns,
     core_lines,
@@ -70,7 +71,8 @@ def device_row(members: int, rate: float, **other: Any) -> dict[str, Any]:
         **CELL, "variant": "modular", "members": members, "precision": "float32", "data": "device",
         "kernels": "cpu", "backend": "jax", "device": "card", "software": "jax",
         "step_ms": 1e3 * members / rate, "member_steps_per_s": rate, "models_per_hour": 3600 * rate / 100_000,
-        "peak_fraction": 0.4, "peak_tflops": 50.0, "program_bytes": None, "compile_s": 3.0, **other,
+        "peak_fraction": 0.4, "peak_tflops": 50.0, "program_bytes": None, "compile_s": 3.0,
+        "task": {}, "router": {"modular": {}}, "model": {}, "xla_flags": "", **other,
     }  # fmt: skip
 
 
@@ -89,3 +91,19 @@ def test_rows_are_compared_with_25_members_and_the_released_code(capsys: pytest.
     assert "120x" in text
     assert "Matrix peak, float32: between 50 and 50 TFLOP/s." in text
     assert "failed: mlp 2 32 modular 1: no memory" in text
+
+
+def test_rows_are_compared_with_rows_of_the_same_options() -> None:
+    """One file may compare compiler options, or options of the model."""
+    simple, flags = {"model": {"cell": "simple"}}, {"xla_flags": "--xla_cpu_use_thunk_runtime=true"}
+    routed = {"router": {"modular": {"modules": 3}}}
+    measured = [
+        {**device_row(members, speed), **options}
+        for options, speed in (({}, 1e5), (simple, 4e5), (flags, 8e5), (routed, 5e4))
+        for members in (1, 25)
+    ]
+    released = [{**measured[0], "processes": 1, "models_per_hour": 18.0}]
+    found = compared(measured, released)
+    assert [row["to_25_members"] for row in found[::2]] == [1.0] * 4
+    assert ["to_released" in row for row in found] == [True] * 2 + [False] * 6
+    assert [bool(DEVICE["options"](row)) for row in found] == [False] * 2 + [True] * 6
