@@ -158,7 +158,7 @@ def task_from_name(name: str) -> Task | None:
         *texts, setting, num_rules, data_seed = match.groups()
         shown = zip(family.options, texts, strict=True)
         with contextlib.suppress(ValueError):
-            options = {option.name: _value(option, text) for option, text in shown if text is not None}
+            options = {option.name: value_of(option, text) for option, text in shown if text is not None}
             task = Task(family.name, setting, int(num_rules), int(data_seed), **options)
             if task.name == name:
                 return task
@@ -168,19 +168,19 @@ def task_from_name(name: str) -> Task | None:
 @cache
 def name_pattern(family: Family) -> re.Pattern[str]:
     """Return the pattern FAMILY(_OPTION)..._SETTING_rRULES_taskSEED, with a group for each value."""
-    options = "".join(f"(?:_({_values(option)}))?" for option in family.options)
+    options = "".join(f"(?:_({pattern_of(option)}))?" for option in family.options)
     settings = "|".join(map(re.escape, family.settings))
     return re.compile(rf"{re.escape(family.name)}{options}_({settings})_r(\d{{1,6}})_task(\d{{1,10}})")
 
 
-def _values(option: Option) -> str:
+def pattern_of(option: Option) -> str:
     """Return a pattern of the texts that `Option.show` gives."""
     if option.choices is None:
         return re.escape(option.name) + NUMBER
     return "|".join(re.escape(option.show(choice)) for choice in option.choices)
 
 
-def _value(option: Option, text: str) -> object:
+def value_of(option: Option, text: str) -> object:
     """Return the value that `Option.show` shows as `text`."""
     if option.choices is None:
         return float(text.removeprefix(option.name))

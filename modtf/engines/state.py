@@ -12,8 +12,12 @@ from typing import Any
 
 from modtf.cell import Cell
 from modtf.engines.lock import remove_left
+from modtf.families import FAMILIES
 from modtf.files import remove_unfinished, write_text
+from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS, hash_of_source
+from modtf.models.routers import ROUTERS
+from modtf.registry import Registry
 from modtf.results.cells import is_finished, read_config
 from modtf.results.manifest import MANIFEST, damage_of, read_json, write_manifest
 from modtf.results.schema import CONFIG, ERROR, PRIVATE
@@ -21,7 +25,7 @@ from modtf.task import science_hash
 from modtf.training import checkpoint_file
 from modtf.version import __version__
 
-SOURCE = "source"  # in the config: hash of a registered model's file
+SOURCE = "source"  # in the config: hash of a registered model's file; "router_source", ... of other parts
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,8 @@ class State:
 def state_of(cell: Cell, out: str | Path) -> State:
     """Return the state of a cell; remove leftovers of a kill right after a finished cell's manifest.
 
-    Raise `ValueError` if the folder belongs to another cell, or the model's file has changed.
+    Raise `ValueError` if the folder belongs to another cell, or the file of a registered model, router,
+    architecture or family has changed.
     """
     folder = Path(out, cell.folder)
     finished = is_finished(folder)
@@ -82,19 +87,33 @@ def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
             "choose another --out."
         )
     now = recorded_source(cell)
-    if now and SOURCE in config and config[SOURCE] != now[SOURCE]:
-        raise ValueError(
-            f"{folder} holds results of the model {cell.variant!r}, whose file has changed since. Register "
-            "the new model under another name, choose another --out, or remove the folder."
-        )
+    for kind, (key, name, _) in _from_outside(cell).items():
+        if key in config and config[key] != now[key]:
+            raise ValueError(
+                f"{folder} holds results of the {kind} {name!r}, whose file has changed since. Register the "
+                f"new {kind} under another name, choose another --out, or remove the folder."
+            )
 
 
 def recorded_source(cell: Cell) -> dict[str, Any]:
-    """Return the source to record for the cell of a registered model, which its name does not identify."""
-    if cell.runs not in MODELS:
-        return {}
-    function = MODELS[cell.runs]
-    return {SOURCE: hash_of_source(inspect.getmodule(function) or function)}
+    """Return the sources to record for the cell's registered parts, which their names do not identify."""
+    outside = _from_outside(cell).values()
+    return {key: hash_of_source(inspect.getmodule(thing) or thing) for key, _, thing in outside}
+
+
+def _from_outside(cell: Cell) -> dict[str, tuple[str, str, Any]]:
+    """Return the parts of a cell that plug-ins registered: kind -> key in the config, name, object."""
+    parts: dict[str, tuple[str, str, Registry[Any]]] = {
+        "model": (SOURCE, cell.runs, MODELS),
+        "router": ("router_source", cell.runs, ROUTERS),
+        "architecture": ("architecture_source", cell.network, ARCHITECTURES),
+        "family": ("family_source", cell.task.arch, FAMILIES),
+    }
+    return {
+        kind: (key, name, registry[name])
+        for kind, (key, name, registry) in parts.items()
+        if name in registry.outside
+    }
 
 
 def write_config(cell: Cell, folder: Path, **more: Any) -> None:
