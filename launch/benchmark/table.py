@@ -58,17 +58,17 @@ DEVICE: Columns = {
     "/ 25 members": "{to_25_members:.2f}",
     "released models/h": "{released_models_per_hour:,.3g}",
     "x released": lambda row: f"{1 / row['to_released']:,.0f}x",
-    "options": lambda row: _options(row),
+    "options": lambda row: options_of(row),
 }
 SHAPE = ("arch", "num_rules", "width", "variant")
 _shape = itemgetter(*SHAPE)
 
 
 def _but_members(row: Row) -> tuple[Any, ...]:
-    return *itemgetter(*SHAPE, "precision", "data", "kernels", "backend")(row), _options(row)
+    return *itemgetter(*SHAPE, "precision", "data", "kernels", "backend")(row), options_of(row)
 
 
-def _options(row: Row) -> str:
+def options_of(row: Row) -> str:
     """Return the options of a row in JSON, "" if it has none."""
     named = {name: row.get(name) for name in ("task", "model", "xla_flags")}
     given = {**named, "router": row.get("router", {}).get(row["variant"])}
@@ -146,7 +146,7 @@ def compared(rows: Sequence[Row], released: Sequence[Row] = ()) -> list[dict[str
         new: dict[str, Any] = {}
         if row["members"] != PUBLISHED_MEMBERS and (of_25 := many.get(_but_members(row))):
             new["to_25_members"] = of_25["member_steps_per_s"] / row["member_steps_per_s"]
-        if (reference := best.get(_shape(row))) and not _options(row):
+        if (reference := best.get(_shape(row))) and not options_of(row):
             new |= {"released_models_per_hour": reference, "to_released": reference / row["models_per_hour"]}
         extended.append({**row, **new})
     return extended

@@ -8,11 +8,11 @@ from modtf.launch.benchmark import table
 from modtf.launch.benchmark.costs import costs_of
 from modtf.launch.benchmark.table import (  # fmt: skip
     COST,
-    DEVICE,
     compared,
     core_columns,
     core_lines,
     cost_table,
+    options_of,
     print_table,
 )
 from modtf.registry import Registry
@@ -106,4 +106,4 @@ def test_rows_are_compared_with_rows_of_the_same_options() -> None:
     found = compared(measured, released)
     assert [row["to_25_members"] for row in found[::2]] == [1.0] * 4
     assert ["to_released" in row for row in found] == [True] * 2 + [False] * 6
-    assert [bool(DEVICE["options"](row)) for row in found] == [False] * 2 + [True] * 6
+    assert [bool(options_of(row)) for row in found] == [False] * 2 + [True] * 6
