@@ -71,7 +71,7 @@ def test_what_two_models_differ_in():
 
 
 def test_the_largest_difference_of_many_layers_has_a_wider_interval():
-    """Of 40 layers of two routers without information, one differs by more than its own 95% interval."""
+    """One of 40 layers of two routers without information differs by more than its own 95% interval."""
     generator = np.random.default_rng(3)
     labels, documents = np.arange(1200) // 30 % 3, np.arange(1200) // 30
     runs = {name: Experts(generator.integers(4, size=(40, 1200, 1)), 4) for name in ("a", "b")}
