@@ -237,10 +237,14 @@ class Router(keras.layers.Layer):
             )
         return p
 
+    def precise_penalty(self, *arguments):
+        """Return the result of `penalty` for arguments that mixed precision may have rounded."""
+        return self.penalty(*(ops.cast(one, self.compute_dtype) for one in arguments))
+
     def penalise(self, activation, scores=None):
         """Return the result of `penalty`. Raise `ValueError` if it is not one number per member."""
         arguments = [activation, *([scores] if self.penalises_scores else [])]
-        penalty = self.penalty(*(whole_batch(ops.cast(one, self.compute_dtype)) for one in arguments))
+        penalty = self.precise_penalty(*map(whole_batch, arguments))
         if tuple(penalty.shape) != (self.num_members,):
             raise ValueError(
                 f"{type(self).__name__}.penalty returned the shape {tuple(penalty.shape)}; expected "

@@ -177,8 +177,7 @@ class ActivationSums(keras.metrics.Metric):
         if self._penalty is not None:
             last = len(activation.shape) - 1
             order = [1, last, *range(2, last), 0]
-            precise = (ops.cast(x, self.penalty.dtype) for x in outputs)
-            outputs = [ops.reshape(ops.transpose(x, order), [members, self.num_modules, -1]) for x in precise]
+            outputs = [ops.reshape(ops.transpose(x, order), [members, self.num_modules, -1]) for x in outputs]
             self.penalty.assign_add(ops.cast(self._penalty(*outputs), self.penalty.dtype))
         activation = ops.cast(activation, self.by_rule.dtype)  # half precision would round the sums
         draw = ops.reshape(row, [-1])[0] // self.num_rules == ops.arange(self.draws, dtype=row.dtype)

@@ -116,7 +116,7 @@ class Evaluator:
         metrics, parts = {}, {}
         for name, num_modules in self.num_modules.items() if self.has_activation else ():
             place, router = self.population.task.places[name], self.routers.get(name)
-            penalty = router.penalty if router is not None and name in self.penalties else None
+            penalty = router.precise_penalty if router is not None and name in self.penalties else None
             metrics[name] = ActivationSums(self.population, place, num_modules, self.draws, penalty)
             priced = [at_place("scores", name)] if router is not None and router.penalises_scores else []
             parts[name] = [place.output, *priced]

@@ -146,7 +146,7 @@ def _collapse(
     if rows["label"].nunique() > MOST_COLUMNS:
         places = dict.fromkeys(place for part in study.by_kind for place in changed_places(part))
         parts = [
-            (place_label("", place).replace(", ", "_"), place_label("", place), rows[rows["place"] == place])
+            (f"_{place}" if place else "", place_label("", place), rows[rows["place"] == place])
             for place in places
         ]
     notes = ["smaller is better, unless a label says otherwise", "random: random routing"]

@@ -40,7 +40,7 @@ STEPS = {"attribute": 3_000, "comparison": 6_000, "multiple": 6_000, "spatial": 
 RATES = {"attribute": 1e-3, "comparison": 1e-3, "multiple": 3e-4, "spatial": 3e-4}
 SHARES = (1, 2, 5, 20)  # rounds of `vqa_attribute`
 WIDE = 32  # at this width `all_all_all` has as many parameters as `group_group_group` at 16
-#: at .001 two of five models of `sub_sub_sub` diverged on `attribute`; the other is compared with it
+#: at .001 two of five models of `sub_sub_sub` diverged on `attribute`; `sub_subfind_sub` is compared with it
 SLOWER = {"sub_sub_sub": 3e-4, "sub_subfind_sub": 3e-4}
 
 

@@ -77,11 +77,10 @@ def corrected_limits(drawn: Sequence[Array]) -> Array:
     known = [place for place, values in enumerate(drawn) if len(values) >= FEWEST]
     if not known:
         return limits
-    excess = [Excess(drawn[place]) for place in known]
-    number = min(one.number for one in excess)
-    largest = np.max([one.of_draw(drawn[p][:number]) for one, p in zip(excess, known, strict=True)], axis=0)
-    most = float(np.quantile(largest, 0.975, method="weibull"))
-    limits[known] = [one.share_at(most) for one in excess]
+    draws = np.stack([drawn[place] for place in known], axis=1)  # [draws, layers]
+    excess = Excess(draws)
+    largest = [excess.of_draw(one).max() for one in draws]
+    limits[known] = excess.share_at(float(np.quantile(largest, 0.975, method="weibull")))
     return limits
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from modtf.metrics.distributions import Array
 from modtf.metrics.measure import GROUPS
 from modtf.metrics.registry import MEASURES
-from modtf.routing.measuring.accumulator import NUM_GROUPS, ActivationAccumulator
+from modtf.routing.measuring.accumulator import ActivationAccumulator
 from modtf.routing.measuring.checks import Ints, spread_labels
 from modtf.routing.measuring.choices import (
     Layer,
@@ -62,8 +62,8 @@ class Compared:
     shared: Estimate
     experts: Ints
     overlap: Array
-    warnings: tuple[str, ...] = ()
-    num_groups: int = NUM_GROUPS
+    warnings: tuple[str, ...]
+    num_groups: int
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a dict per way of counting and measure, and one of measure "shared_routing".

@@ -26,16 +26,15 @@ class Excess:
         self.number = len(drawn)
         self.centre, spread = drawn.mean(axis=0), drawn.std(axis=0)
         self.spread = np.where(spread > 0, spread, np.inf)
+        self.spread_of_new = self.spread * np.sqrt((self.number + 1) / (self.number - 1))
 
     def of(self, share: Array) -> Array:
         """Return the excess of a share that is not among the draws, `[...]`."""
-        wider = np.sqrt((self.number + 1) / (self.number - 1))
-        return np.asarray((share - self.centre) / (self.spread * wider))
+        return np.asarray((share - self.centre) / self.spread_of_new)
 
     def share_at(self, excess: float) -> Array:
         """Return the share that has this excess, `[...]`; the inverse of `of`."""
-        wider = np.sqrt((self.number + 1) / (self.number - 1))
-        return np.asarray(self.centre + excess * self.spread * wider)
+        return np.asarray(self.centre + excess * self.spread_of_new)
 
     def of_draw(self, share: Array) -> Array:
         """Return the excess of one of the draws over the others, `[...]`."""
