@@ -131,7 +131,7 @@ def _check_flags(values: flags.FlagValues) -> None:
     if wrong:
         raise ValueError(f"--{wrong[0]} needs --device, one of {', '.join(DEVICES)}.")
     if values.all and (given := [flag for flag in WHOLE if values[flag].present]):
-        raise ValueError(f"--all measures every {given[0]}. Leave out --{given[0]}, or --all.")
+        raise ValueError(f"--all measures every value of --{given[0]}. Leave out --{given[0]}, or --all.")
     if values.backend != "tensorflow" and values.evaluation:
         raise ValueError(f"--evaluation needs TensorFlow. Leave out --backend={values.backend}.")
 

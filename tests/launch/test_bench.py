@@ -25,7 +25,9 @@ def test_what_is_asked_for_in_cpu_time() -> None:
     assert {len(request["variants"]) for request in requests} == {4}
     requests = requests_of_flags(given("--all", "--variant=top_k,switch"))
     assert {tuple(request["variants"]) for request in requests} == {("top_k", "switch")}
-    with pytest.raises(ValueError, match=r"--all measures every arch\. Leave out --arch, or --all\."):
+    with pytest.raises(
+        ValueError, match=r"--all measures every value of --arch\. Leave out --arch, or --all\."
+    ):
         requests_of_flags(given("--all", "--arch=mlp"))
     requests = requests_of_flags(given("--rules=4,2,4", "--variant=modular,monolithic", "--members=25"))
     found = [[request[name] for name in ("num_rules", "variants", "members")] for request in requests]

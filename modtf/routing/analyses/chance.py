@@ -64,7 +64,7 @@ def rows_of(
 
 
 def without_band(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of items that are the largest of many, for which the band of a fixed item is too narrow."""
+    """Return rows without their chance bands, which are too narrow for items that are the largest of many."""
     return [row | {"chance_low": np.nan, "chance_high": np.nan} for row in rows]
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,19 +50,27 @@ def layers_text(layers: list[int], names: Names) -> str:
 def above_chance(table: pd.DataFrame, measure: str) -> list[int]:
     """Return the layers in which a measure is above its chance band.
 
-    The band is widened for the number of layers (Bonferroni). Its tails are those of Student's t of as many
-    numbers as there are `draws` of the chance level; without this column they are normal. Where half the band
-    is wider than its upper part, it counts instead: the largest of 39 draws alone varies too much. A column
-    `limit` has limits that are corrected already, see `corrected_limits`; NaN if they are unknown.
+    Its upper limit is corrected for the number of layers, see `corrected_limit`. A column `draws` has the
+    number of draws of the chance level. A column `limit` has limits that are corrected already, see
+    `corrected_limits`; NaN if they are unknown.
     """
     part = table[(table["measure"] == measure) & (table["item"] == "") & table["chance_high"].notna()]
     low, middle, high = (part[name].astype(float) for name in ("chance_low", "chance", "chance_high"))
     draws = float(part["draws"].min()) if "draws" in part else math.inf
-    limit = middle + widened(len(part), draws) * np.maximum(high - middle, (high - low) / 2)
+    limit = corrected_limit(low, middle, high, len(part), draws)
     if "limit" in part:
         limit = part["limit"].fillna(limit)
     above = part["value"] > limit + 1e-9 * limit.abs()  # more than by rounding
     return part[above]["layer"].astype(int).tolist()
+
+
+def corrected_limit(low: Any, middle: Any, high: Any, number: int, draws: float) -> Any:
+    """Return the upper limits of 95% bands by chance, corrected for their number; shapes as given.
+
+    The upper part of a band is widened, see `widened`, or half the band if that is more: the largest of 39
+    draws alone varies too much.
+    """
+    return middle + widened(number, draws) * np.maximum(high - middle, (high - low) / 2)
 
 
 def corrected_limits(drawn: Sequence[Array]) -> Array:
@@ -89,14 +98,14 @@ def percent(value: float) -> str:
     return f"{value:.1%}" if abs(value) < 0.0995 else f"{value:.0%}"
 
 
-def widened(number_of_layers: int, draws: float = math.inf) -> float:
-    """Return the factor by which a 95% interval grows for so many layers (Bonferroni).
+def widened(number: int, draws: float = math.inf) -> float:
+    """Return the factor by which 95% intervals grow if there are so many (Bonferroni).
 
-    Tails are those of Student's t of as many numbers as `draws`, normal by default.
+    Their tails are those of Student's t for a number of draws, normal by default.
     """
     from scipy.special import stdtrit  # slow to import
 
-    return float(np.divide(*stdtrit(draws - 1, [0.025 / max(number_of_layers, 1), 0.025])))
+    return float(np.divide(*stdtrit(draws - 1, [0.025 / max(number, 1), 0.025])))
 
 
 def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names, title: str = "") -> str:

@@ -74,7 +74,7 @@ def compared_tokens(
 ) -> tuple[Ints, Ints, tuple[str, ...]]:
     """Return tokens as `whole_documents`, the document of each, and a warning if documents are assumed.
 
-    Few stretches of many tokens fit into `MOST_TOKENS`. So without documents single tokens are drawn.
+    Without documents single tokens are drawn, because few of the long stretches fit into `MOST_TOKENS`.
     """
     if documents is not None:
         return *whole_documents(documents, num_tokens, seed), ()
@@ -88,8 +88,8 @@ def compared_tokens(
 def assumed_documents(labels: Ints | None, num_tokens: int) -> tuple[Ints, str]:
     """Return what stands for the document of each token if there are no documents, from 0, and a note.
 
-    These are runs of tokens of one label. If runs are short or there is at most one label, these are
-    stretches of consecutive tokens.
+    Runs of tokens of one label do, or stretches of consecutive tokens if runs are short or there is at most
+    one label.
     """
     if labels is not None:
         runs = np.cumsum(np.diff(labels, prepend=labels[0]) != 0)

@@ -5,11 +5,11 @@ import numpy as np
 from modtf.metrics.distributions import Array
 
 FEWEST_DRAWS = 3  # a draw is compared with at least two others
-EQUAL = 1e-6  # a sum of squares of the others, as a multiple of the spread
+EQUAL = 1e-6  # draws whose squares sum to less, in units of the spread, count as equal
 
 
 class Excess:
-    """Standard deviations of a new draw by which shares lie above those drawn by chance.
+    """How far shares lie above those drawn by chance, in standard deviations of a new draw.
 
     A share is compared with all draws, and each draw with the others. If draws were compared with a mean and
     spread that include themselves, they would seem less extreme than a new draw of the same router. Where all

@@ -20,7 +20,7 @@ from modtf.checks import check_path
 from modtf.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS
 from modtf.routing.analyses import Analysed
-from modtf.routing.analyses.sentences import widened
+from modtf.routing.analyses.sentences import corrected_limit
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import LayerMeasures, View
 from modtf.routing.names import Names
@@ -203,8 +203,7 @@ def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
     for column, layer in enumerate(layers):
         view, rows = layer.views[-1], shown_labels(layer)
         mean, low, high = view.bits_by_chance
-        wider = widened(bits.size, len(view.largest_excess_by_chance))
-        limit = mean + wider * np.maximum(high - mean, (high - low) / 2)
+        limit = corrected_limit(low, mean, high, bits.size, len(view.largest_excess_by_chance))
         beyond = np.where(view.bits > limit, view.bits - mean, np.nan)
         bits[labels.searchsorted(layer.labels[rows]), column] = beyond[rows]
     words = [short(names.label(number), number) for number in labels.tolist()]
