@@ -158,7 +158,7 @@ def _documents(routing: Routing) -> tuple[Ints, bool, list[str]]:
 
 
 def domains_of(routing: Routing) -> Ints | None:
-    """Return the label of every token; None without labels, and for token ids that stand in for them."""
+    """Return labels `[tokens]`; None if there are none, or if token ids stand in for them."""
     if routing.labels is None or "token" not in routing.factors:
         return routing.labels
     ids = frequent_tokens(Classes(routing.factors["token"], None), None).numbers

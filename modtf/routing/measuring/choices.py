@@ -72,7 +72,7 @@ def whole_documents(documents: ArrayLike | None, num_tokens: int, seed: int) -> 
 def compared_tokens(
     documents: ArrayLike | None, labels: ArrayLike | None, num_tokens: int, seed: int
 ) -> tuple[Ints, Ints, tuple[str, ...]]:
-    """Return tokens as `whole_documents`, the document of each, and a warning if documents are assumed.
+    """Return tokens `[S]` as `whole_documents`, their documents `[S]`, and a warning if these are assumed.
 
     Without documents single tokens are drawn, because few of the long stretches fit into `MOST_TOKENS`.
     """
@@ -86,7 +86,7 @@ def compared_tokens(
 
 
 def assumed_documents(labels: Ints | None, num_tokens: int) -> tuple[Ints, str]:
-    """Return what stands for the document of each token if there are no documents, from 0, and a note.
+    """Return what stands for the documents of tokens, from 0 `[tokens]`, if there are none, and a note.
 
     Runs of tokens of one label do, or stretches of consecutive tokens if runs are short or there is at most
     one label.
