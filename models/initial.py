@@ -60,3 +60,9 @@ def blank_examples(task: Task) -> dict[str, Any]:
         "inputs": np.zeros([EXAMPLES, *shapes["inputs"]], task.input_dtype),
         "rule": np.zeros([EXAMPLES, *shapes["rule"]], np.int32),
     }
+
+
+def noise_keys(initial: InitialWeights, name: str = "router") -> np.ndarray:
+    """Return two 31-bit numbers per member [P, 2], from (task, seed), independent of the other members."""
+    keys = [random_key(task, seed, f"{name} noise") % (1 << 62) for task, seed in initial.members]
+    return np.array([[key & 0x7FFFFFFF, key >> 31] for key in keys], np.int32)

@@ -13,7 +13,6 @@ from modtf.checks import check_integer
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.gradients import noted
 from modtf.models.layers import weight_of
-from modtf.task import random_key
 from modtf.xla.switches import replica_context
 
 
@@ -109,7 +108,7 @@ class Router(keras.layers.Layer):
         self.num_modules = setup.num_rules if modules is None else check_integer("modules", modules, 1)
         self.kept: list[Any] = []
         self._trains, self._batch_size = False, None
-        self._numbered: Any = None  # during a forward pass: how many tokens `token_numbers` has numbered
+        self._numbered: Any = None  # during a forward pass: the tokens numbered so far
         self.built = True
 
     def keep(self, name: str, values: Any, dtype: str | None = None) -> Any:
@@ -194,16 +193,15 @@ class Router(keras.layers.Layer):
         """Return the positions of T tokens in their batch, int32 [T]; in the whole batch if replicas share
         it. The order is [N, B]: the first token of every example comes before the second of any. If a forward
         pass routes here more than once, the tokens of a later call have larger numbers."""
-        numbers, replica = ops.arange(num_tokens, dtype="int32"), replica_context()
-        replicas = 1 if replica is None else replica.num_replicas_in_sync
+        numbers, replica, replicas = ops.arange(num_tokens, dtype="int32"), replica_context(), 1
         if replica is not None:
-            own = ops.cast(self._batch_size, "int32")
+            own, replicas = ops.cast(self._batch_size, "int32"), replica.num_replicas_in_sync
             first = own * ops.cast(replica.replica_id_in_sync_group, "int32")
             numbers = numbers // own * (own * replicas) + first + numbers % own
-        if self._numbered is not None:
-            numbers = self._numbered + numbers
-            self._numbered = self._numbered + num_tokens * replicas
-        return numbers
+        if self._numbered is None:  # outside of a forward pass
+            return numbers
+        before, self._numbered = self._numbered, self._numbered + num_tokens * replicas
+        return before + numbers
 
     def with_extra(self, rule):
         """Return the rules with `extra_input` below them, [P, R + K, T]: the input of a recurrence."""
@@ -252,9 +250,3 @@ class Router(keras.layers.Layer):
                 "axis 0."
             )
         return penalty
-
-
-def noise_keys(initial: InitialWeights, name: str = "router") -> np.ndarray:
-    """Return two 31-bit numbers per member [P, 2], from (task, seed), independent of the other members."""
-    keys = [random_key(task, seed, f"{name} noise") % (1 << 62) for task, seed in initial.members]
-    return np.array([[key & 0x7FFFFFFF, key >> 31] for key in keys], np.int32)

@@ -7,9 +7,10 @@ import numpy as np
 from keras import ops
 
 from modtf.checks import check_choice, check_integer, check_number
+from modtf.models.initial import noise_keys
 from modtf.models.kernels.noise import threefry, uniform_noise
 from modtf.models.routers import register_router
-from modtf.models.routers.base import Router, RouterSetup, noise_keys
+from modtf.models.routers.base import Router, RouterSetup
 from modtf.task import Task
 
 MATRICES = ("spread", "block", "collapsed")

@@ -4,11 +4,12 @@ import numpy as np
 from keras import ops
 
 from modtf.checks import check_number
+from modtf.models.initial import noise_keys
 from modtf.models.kernels.choice import largest
 from modtf.models.kernels.noise import uniform_noise
 from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router
-from modtf.models.routers.base import Router, RouterSetup, noise_keys
+from modtf.models.routers.base import Router, RouterSetup
 
 
 @register_router("gumbel")

@@ -5,9 +5,8 @@ import pytest
 import tensorflow as tf
 
 from modtf import Population, Task
-from modtf.models.initial import InitialWeights
+from modtf.models.initial import InitialWeights, noise_keys
 from modtf.models.kernels.noise import threefry, uniform_noise
-from modtf.models.routers.base import noise_keys
 
 ONES = 0xFFFFFFFF
 
