@@ -97,11 +97,16 @@ def adaptation(
     even a perfect router has the error of the sample. Compared with the `rule_frequencies` of that sample, it
     scores exactly 0.
 
+    A few distributions have another mean than many: over the first 5, 10 and 100, random routing of two rules
+    has 0.48, 0.60 and 0.51. So usage under fewer than `num_draws` distributions gives the difference between
+    measured use and p @ A, and the result is the value of p @ A over `num_draws` plus this difference.
+
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).
         usage: measured module use `[K, M]`: mean activations over K samples of tokens, with rules drawn from
-            the first K rule distributions. `num_draws` is then unused.
-        num_draws: number of rule distributions.
+            the first K rule distributions.
+        num_draws: number of rule distributions that the result describes; unused if `usage` has more, or if
+            `rule_frequencies` are given without `usage`.
         rule_frequencies: `[K, R]`, the frequency of each rule among the tokens of `usage`; used in place of
             the rule distributions.
 
@@ -140,7 +145,14 @@ def adaptation(
         return float("nan")
     if rule_frequencies is None:
         rule_frequencies = rule_distributions(num_rules, num_draws if usage is None else len(usage))
-    return adaptation_from_usage(rule_frequencies, rule_frequencies @ A if usage is None else usage)
+    exact = adaptation_from_usage(rule_frequencies, rule_frequencies @ A)
+    if usage is None:
+        return exact
+    measured = adaptation_from_usage(rule_frequencies, usage)
+    if len(usage) >= num_draws:
+        return measured
+    every = rule_distributions(num_rules, num_draws)  # with `exact` as a control variate
+    return float(np.clip(measured - exact + adaptation_from_usage(every, every @ A), 0.0, 2.0))
 
 
 def _descending(rows: Array, length: int) -> Array:
