@@ -108,11 +108,14 @@ class Search:
     def list_settings(self, limit: int | None) -> list[dict[str, Any]]:
         """Return the settings of a grid or a random search.
 
-        A larger limit continues the list of a smaller one.
+        A whole grid is in order, a part of one in random order, so that every option varies. A larger limit
+        continues the list of a smaller one, except for a whole grid.
         """
         if self.oracle == "grid":
-            rows = itertools.product(*(axis.ends for axis in self.space.values()))
-            return [dict(zip(self.space, row, strict=True)) for row in itertools.islice(rows, limit)]
+            rows = list(itertools.product(*(axis.ends for axis in self.space.values())))
+            if limit is not None and limit < len(rows):
+                random.Random(self.seed).shuffle(rows)
+            return [dict(zip(self.space, row, strict=True)) for row in rows[:limit]]
         settings: list[dict[str, Any]] = []
         seeds, repeats = itertools.count(SPREAD * self.seed), 0
         while len(settings) < (limit or 0) and repeats <= REPEATS:
@@ -143,10 +146,13 @@ class Best:
 
 def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) -> list[Cell]:
     """Write grids or random searches to disk. Return the cells of their trials, at most `limit` per search.
-    Existing trials stay."""
+    Existing trials stay, and come first."""
     cells: dict[str, Cell] = {}
     for search in searches:
-        settings = search.list_settings(limit and max(limit, len(search.settings(out))))
+        known = search.settings(out)
+        number = limit and max(limit, len(known))
+        new = (values for values in search.list_settings(number) if values not in known)
+        settings = [*known, *new][:number]
         search.write(out, settings)
         cells |= {cell.folder: cell for cell in map(search.cell_of, settings)}
     return list(cells.values())
