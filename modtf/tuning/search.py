@@ -61,6 +61,13 @@ class Search:
         """Return the tuned values among KerasTuner's values of a trial."""
         return {path: axis.take(values[path]) for path, axis in self.space.items()}
 
+    def edge_note(self, values: Mapping[str, Any]) -> str:
+        """Return a remark if tuned values are at the edge of their range, where better ones may lie beyond;
+        "" if none is."""
+        names = [path.rpartition(".")[2] for path, axis in self.space.items() if axis.is_edge(values[path])]
+        edge = f"{' and '.join(names)} at the edge of {'its range' if len(names) == 1 else 'their ranges'}"
+        return f"{edge}; tune again with a wider --space" if names else ""
+
     @property
     def name(self) -> str:
         """Return the name of the search's folder."""
@@ -141,7 +148,9 @@ class Best:
     def __str__(self) -> str:
         notes = {"failed or not finished": self.others, "with the same score": self.ties}
         apart = "".join(f"; {plural(number, 'other')} {words}" for words, number in notes.items() if number)
-        return f"{in_words(self.values)} (best of {plural(self.trials, 'trial')}{apart}, {self.search.name})"
+        edge = f"; {note}" if (note := self.search.edge_note(self.values)) else ""
+        trials = f"best of {plural(self.trials, 'trial')}{apart}"
+        return f"{in_words(self.values)} ({trials}, {self.search.name}){edge}"
 
 
 def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) -> list[Cell]:

@@ -58,6 +58,7 @@ def test_the_whole_command(tuned):
         "mlp_network_regression_r8_e8_modular: grid, learning_rate=0.01,0.001. Writing to "
     )
     assert said.count("validation loss") == said.count("over 2 tasks, 2 members in every trial") == 2
+    assert said.count("\nThe best trial has its learning_rate at the edge of its range; tune again") == 2
     cells = cells_used(said)
     found = [(cell.variant, cell.width, dict(cell.router)) for cell in cells]
     assert found == [("modular", 8, {}), ("top_k", 8, {"k": 2})]
