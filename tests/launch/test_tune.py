@@ -90,6 +90,25 @@ def test_a_trial_that_failed_is_the_status_of_the_command(tuned):
         tuned("--variant=modular", "--space=learning_rate=0.05")
 
 
+def test_reported_tasks_and_unequal_numbers_of_trials_are_said(tuned, capsys, tmp_path):
+    study = tmp_path / "other_tasks.py"
+    study.write_text(STUDY)  # task 7
+    flags = "--rules=4", "--width=8", "--tasks=2", "--seeds=1"
+    out, _ = tuned("--variant=modular,switch", *flags, "--points=2", "--space=router.strength=0.1,0.2")
+
+    def said(*arguments):
+        values = given(run, *arguments, f"--best={out}")
+        with_best(cells_of_flags(values), values)
+        return capsys.readouterr().out.splitlines()
+
+    lines = said("--variant=modular,switch", *flags[:2], "--tasks=3")
+    assert lines[2].startswith("Tuned on tasks that are also reported: 0, 1. To tune on others, give")
+    assert lines[3].startswith("Unequal numbers of trials: 2 of modular; 4 of switch. Give tune")
+    assert len(said("--variant=modular", *flags)) == 2
+    tuned(f"--study={study}", "--space=learning_rate=0.1,0.01")
+    assert len(said("--variant=top_k", *flags, "--set=router.k=1")) == 1
+
+
 @pytest.mark.slow
 def test_the_real_command_and_the_one_that_it_prints(tmp_path):
     """Given what it was given, without a default option too: the shell runs it."""
