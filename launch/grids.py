@@ -34,6 +34,12 @@ def grids(values: flags.FlagValues, families: Sequence[Family], settings: Settin
         raise ValueError(
             f"--variant is empty; expected one or more of {', '.join(accepted_variants(families[0]))}."
         )
+    for family in families:
+        if not models and not variants[family.name]:
+            raise ValueError(
+                f"--variant={','.join(values.variant)}: {family.name} has none of these variants. Leave "
+                f"--arch={family.name} out, or add one of {', '.join(accepted_variants(family))}."
+            )
     own = _own_options(values, families, variants, models, settings)
     of_flags, of_protocol = _shared_axes(values), _paths({part: settings[part] for part in PARTS})
     for path in of_flags.keys() & of_protocol.keys():

@@ -2,7 +2,7 @@
 `--best=FOLDER` for the settings that tuning found."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -11,6 +11,9 @@ from modtf.checks import did_you_mean, is_number
 from modtf.families import FAMILIES, Option
 from modtf.space import parse_value
 from modtf.studies.point import NAMESPACES, PARTS
+
+if TYPE_CHECKING:
+    from modtf.tuning import Best
 
 ALL = ("task", *NAMESPACES)
 EXAMPLE = "--set router.temperature=2"
@@ -108,7 +111,8 @@ def with_best(cells: Sequence[Cell], values: flags.FlagValues) -> list[Cell]:
         for cell, one in zip(cells, best, strict=True)
     )
     lines = list(dict.fromkeys(words))
-    print("\n".join([*lines[:SHOWN], *([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])]))
+    lines = [*lines[:SHOWN], *([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])]
+    print("\n".join([*lines, *_unfair(cells, best)]))
     return tuned
 
 
@@ -122,6 +126,31 @@ def _tuned_apart(cell: Cell, base: Cell) -> str:
     ]  # fmt: skip
     apart = [words for words, others in zip(tuned, own, strict=True) if words != others]
     return f"; tuned at {', '.join(apart)}" if apart else ""
+
+
+def _unfair(cells: Sequence[Cell], best: "Sequence[Best]") -> list[str]:
+    """Return a line if tasks that chose the settings are reported, and one if variants of a task type had
+    unequal numbers of trials."""
+    shared, numbers = set[int](), dict[str, dict[int, dict[str, None]]]()
+    for cell, one in zip(cells, best, strict=True):
+        own, tuned = ({task for task, _ in some.members} for some in (cell, one.search.base))
+        shared |= own & tuned
+        numbers.setdefault(cell.task.kind, {}).setdefault(one.trials, {})[cell.variant] = None
+    lines = []
+    if shared:
+        tasks = ", ".join(map(str, sorted(shared)))
+        lines.append(
+            f"Tuned on tasks that are also reported: {tasks}. To tune on others, give tune a study file with "
+            "tasks=(100, 101)."
+        )
+    unequal = [some for some in numbers.values() if len(some) > 1]
+    if unequal:
+        words = (f"{number} of {', '.join(names)}" for some in unequal for number, names in some.items())
+        lines.append(
+            f"Unequal numbers of trials: {'; '.join(dict.fromkeys(words))}. Give tune --oracle=random "
+            "--trials=N for the same number."
+        )
+    return lines
 
 
 def _values(namespace: str, name: str, text: str, several: bool) -> list[Any]:

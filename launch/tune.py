@@ -155,9 +155,11 @@ def print_trials(searches: "Sequence[Search]", out: Path, values: flags.FlagValu
     """Print the trials of every search, and how to use the result; raise `ValueError` if one failed."""
     from modtf.tuning.trials import best_trial, trials_note, trials_of, trials_table
 
-    for search in searches:
-        print(f"\n{search.base.label}\n{trials_table(search, out)}\n\n{trials_note(search)}\n")
     trials = [trials_of(search, out) for search in searches]
+    for search, some in zip(searches, trials, strict=True):
+        print(f"\n{search.base.label}\n{trials_table(search, out)}\n\n{trials_note(search)}\n")
+        if (best := best_trial(some)) and (note := search.edge_note(best.values)):
+            print(f"The best trial has its {note}.\n")
     if all(map(best_trial, trials)):
         print(f"Use it: {_use(values, out)}")
     print(f"Look inside: {tensorboard_line(out)}")

@@ -7,6 +7,7 @@ from typing import Any
 
 EXAMPLES = "0.5,1,2 or 1e-5:1e-2 or 1e-5:1e-2:log"
 DIGITS = 4  # significant digits of a number between two bounds
+EDGE = 0.05  # share of a range, at each end, that counts as its edge
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ class Values:
     def spread(self, points: int) -> "Values":
         """Return the same values, whatever the number."""
         return self
+
+    def is_edge(self, value: Any) -> bool:
+        """Return whether a value is the smallest or largest of several floats. Other values have no edge."""
+        several = len(self.values) > 1 and isinstance(value, float)
+        return several and value in (min(self.values), max(self.values))
 
     def __str__(self) -> str:
         return ",".join(map(str, self.values))
@@ -63,6 +69,12 @@ class Range:
         else:
             values = [self.low + (self.high - self.low) * share for share in shares]
         return Values(tuple(dict.fromkeys(self.take(round(x) if self.is_whole else x) for x in values)))
+
+    def is_edge(self, value: float) -> bool:
+        """Return whether a value lies close to a bound. Whole numbers have no edge."""
+        scale = math.log if self.log else float
+        share = (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
+        return not self.is_whole and not EDGE < share < 1 - EDGE
 
     def __str__(self) -> str:
         return f"{self.low}:{self.high}" + (":log" if self.log else "")

@@ -20,6 +20,7 @@ from modtf.engines.lock import held
 from modtf.engines.state import (
     State,
     check_identity,
+    check_order,
     finishing,
     recorded_source,
     state_of,
@@ -108,6 +109,7 @@ def run_cell(
         return folder
     check_writable(out)
     if known is None:
+        check_order(cell, out)
         check_size(cell)
     alone = trains_alone(cell)
     if alone and isinstance(strategy, tuple):

@@ -122,8 +122,25 @@ def write_config(cell: Cell, folder: Path, **more: Any) -> None:
     write_text(folder / CONFIG, json.dumps(record, indent=1))
 
 
+def check_order(cell: Cell, out: str | Path) -> None:
+    """Raise `ValueError` if a cell has no folder yet, but another folder holds it with its options in another
+    order. The order is part of the folder's name, and not of the hash."""
+    several = max(map(len, (cell.router, cell.model, cell.trainer))) > 1
+    if not several or Path(out, cell.folder).exists():
+        return
+    for folder in sorted(Path(out).glob(f"*-{cell.hash}")):
+        raise ValueError(
+            f"{folder} holds the cell {cell.label} with its options in another order. Give them in the order "
+            "of the folder's name, or choose another --out."
+        )
+
+
 def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
-    """Write the config of every cell without a folder, so that reports know what was requested."""
+    """Write the config of every cell without a folder, so that reports know what was requested. Raise
+    `ValueError` as `check_order`, before anything is written."""
+    cells = list(cells)
+    for cell in cells:
+        check_order(cell, out)
     for cell in cells:
         with contextlib.suppress(OSError):  # it has a folder; or the disk is full, which the cell reports
             (folder := Path(out, cell.folder)).mkdir(parents=True)  # only one of two commands succeeds

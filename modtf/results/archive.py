@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from modtf.files import atomic_path, check_ratio, scratch_folder
 from modtf.results.manifest import MANIFEST, READ, write_manifest
-from modtf.results.schema import ACTIVATION, read_activations
+from modtf.results.schema import ACTIVATION, CONFIG, read_activations
 from modtf.version import __version__
 from modtf.words import plural
 
@@ -35,20 +35,20 @@ TIME = (1980, 1, 1, 0, 0, 0)  # the date of every file, so that equal results gi
 
 
 def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
-    """Write the results, histories and activation matrices of finished cells as one ".zip".
+    """Write the results, histories and activation matrices of finished cells as one ".zip", and the configs
+    of the others, so that reports of the archive list them as missing.
 
     Matrices are rounded to whole 2048ths, which makes them six times smaller: see `apportion`. Raise
     `ValueError` on another suffix, if no cell is finished, or if matrices cannot be read.
     """
     check_archive_name("path", path)
-    finished = [cell for cell in cells if cell.is_finished]
-    if not finished:
+    if not any(cell.is_finished for cell in cells):
         raise ValueError(
             f"None of the {plural(len(cells), 'cell')} is finished, so there is nothing to archive."
         )
     with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_LZMA) as archive:
         taken: Counter[str] = Counter()
-        for cell in finished:
+        for cell in cells:
             taken[cell.path.name] += 1
             again = taken[cell.path.name]  # cells of two folders may share a name
             folder = cell.path.name + (f"~{again}" if again > 1 else "")
@@ -59,7 +59,10 @@ def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
 
 
 def _contents(cell: "CellFolder") -> dict[str, bytes]:
-    """Return the archived files of a cell, with a manifest of these files only."""
+    """Return the archived files of a cell, with a manifest of these files only; if it is not finished, its
+    config alone."""
+    if not cell.is_finished:
+        return {CONFIG: (cell.path / CONFIG).read_bytes()} if cell.config else {}
     with scratch_folder() as folder:
         for name in READ:
             if name == ACTIVATION and cell.has_activation:

@@ -183,15 +183,26 @@ def _read(path: Path) -> CellFolder | None:
 
 
 def _refuse_copies(cells: Iterable[CellFolder]) -> None:
+    """Raise `ValueError` if two finished cells hold the same model. Warn if two have the same options in
+    another order."""
     seen: dict[tuple[Any, ...], CellFolder] = {}
+    orders: dict[tuple[str, ...], str] = {}
     for cell in cells:
         if not cell.is_finished:
             continue
+        variant, options = cell.cell["variant"], cell.cell["model_options"]
+        in_order = (variant, *sorted(options.split(",")))
         for member in cell.members:
-            key = (*cell.cell.values(), cell.protocol, member)
+            key = (*{**cell.cell, "model_options": in_order}.values(), cell.protocol, member)
             other = seen.setdefault(key, cell)
             if other is not cell:
                 raise ValueError(
                     f"{other.path} and {cell.path} hold the same model (task {member[0]}, seed "
                     f"{member[1]}), which would count twice. Give only one of them."
                 )
+        if (other_order := orders.setdefault(in_order, options)) != options:
+            warnings.warn(
+                f"{variant} has the same options in two orders, {other_order} and {options}, and counts as "
+                "two variants. Give its options in one order.",
+                stacklevel=3,
+            )

@@ -14,7 +14,7 @@ from modtf.models.own import MODELS, options_of_model
 from modtf.models.routers import ROUTERS
 from modtf.protocol import MOST, Evaluation, Protocol, Training, preset
 from modtf.registry import check_known_options, options_of, options_of_function, resolve
-from modtf.task import FIELDS, Task
+from modtf.task import FIELDS, Task, science_hash
 from modtf.variants import ROUTER
 from modtf.words import plural
 
@@ -187,7 +187,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
     _refuse(cells, check_cell, "{label}: {error}")
     seen: dict[str, Cell] = {}
     for cell in cells:
-        if seen.setdefault(cell.folder, cell) is not cell:
+        if seen.setdefault(science_hash(cell.to_dict()), cell) is not cell:
             raise ValueError(f"The study holds the cell {cell.label} twice. Leave one of them out.")
 
 

@@ -61,6 +61,13 @@ class Search:
         """Return the tuned values among KerasTuner's values of a trial."""
         return {path: axis.take(values[path]) for path, axis in self.space.items()}
 
+    def edge_note(self, values: Mapping[str, Any]) -> str:
+        """Return a remark if tuned values are at the edge of their range, where better ones may lie beyond;
+        "" if none is."""
+        names = [path.rpartition(".")[2] for path, axis in self.space.items() if axis.is_edge(values[path])]
+        edge = f"{' and '.join(names)} at the edge of {'its range' if len(names) == 1 else 'their ranges'}"
+        return f"{edge}; tune again with a wider --space" if names else ""
+
     @property
     def name(self) -> str:
         """Return the name of the search's folder."""
@@ -108,11 +115,14 @@ class Search:
     def list_settings(self, limit: int | None) -> list[dict[str, Any]]:
         """Return the settings of a grid or a random search.
 
-        A larger limit continues the list of a smaller one.
+        A whole grid is in order, a part of one in random order, so that every option varies. A larger limit
+        continues the list of a smaller one, except for a whole grid.
         """
         if self.oracle == "grid":
-            rows = itertools.product(*(axis.ends for axis in self.space.values()))
-            return [dict(zip(self.space, row, strict=True)) for row in itertools.islice(rows, limit)]
+            rows = list(itertools.product(*(axis.ends for axis in self.space.values())))
+            if limit is not None and limit < len(rows):
+                random.Random(self.seed).shuffle(rows)
+            return [dict(zip(self.space, row, strict=True)) for row in rows[:limit]]
         settings: list[dict[str, Any]] = []
         seeds, repeats = itertools.count(SPREAD * self.seed), 0
         while len(settings) < (limit or 0) and repeats <= REPEATS:
@@ -138,15 +148,20 @@ class Best:
     def __str__(self) -> str:
         notes = {"failed or not finished": self.others, "with the same score": self.ties}
         apart = "".join(f"; {plural(number, 'other')} {words}" for words, number in notes.items() if number)
-        return f"{in_words(self.values)} (best of {plural(self.trials, 'trial')}{apart}, {self.search.name})"
+        edge = f"; {note}" if (note := self.search.edge_note(self.values)) else ""
+        trials = f"best of {plural(self.trials, 'trial')}{apart}"
+        return f"{in_words(self.values)} ({trials}, {self.search.name}){edge}"
 
 
 def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) -> list[Cell]:
     """Write grids or random searches to disk. Return the cells of their trials, at most `limit` per search.
-    Existing trials stay."""
+    Existing trials stay, and come first."""
     cells: dict[str, Cell] = {}
     for search in searches:
-        settings = search.list_settings(limit and max(limit, len(search.settings(out))))
+        known = search.settings(out)
+        number = limit and max(limit, len(known))
+        new = (values for values in search.list_settings(number) if values not in known)
+        settings = [*known, *new][:number]
         search.write(out, settings)
         cells |= {cell.folder: cell for cell in map(search.cell_of, settings)}
     return list(cells.values())

@@ -203,7 +203,8 @@ def _choose(out: str | Path, known: Sequence[tuple[Search, Best | None]], cell: 
     bases = (best.search.base for best in chosen)
     ways = {(_size(base), base.members, base.protocol.replace(learning_rate=1.0)) for base in bases}
     if len(ways) == 1:
-        return min(chosen, key=lambda best: best.objective)
+        # a wider search may have found the same values
+        return min(chosen, key=lambda best: (best.objective, best.search.edge_note(best.values)))
     words = _in_words(cell)
     if chosen:
         names = ", ".join(best.search.name for best in chosen)

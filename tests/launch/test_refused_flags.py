@@ -45,6 +45,8 @@ REFUSED = {
         "": "Give --study=NAME or --arch",
         "--arch=mlp --rules=two": "--rules=two: expected integers",
         "--arch=mlp --variant=": "--variant is empty; expected one or more of monolithic",
+        "--arch=mlp,vqa_mnist --variant=group_all_all":
+            "--variant=group_all_all: mlp has none of these variants. Leave --arch=mlp out, or add one of",
         "--arch=mlp --setting=ranking": "setting='ranking' is not known",
         "--arch=mlp --tasks=0": "tasks=0 is not valid",
         "--arch=mlp --model=mine": "--model='mine' is not known; registered: none",

@@ -58,6 +58,7 @@ def test_the_whole_command(tuned):
         "mlp_network_regression_r8_e8_modular: grid, learning_rate=0.01,0.001. Writing to "
     )
     assert said.count("validation loss") == said.count("over 2 tasks, 2 members in every trial") == 2
+    assert said.count("\nThe best trial has its learning_rate at the edge of its range; tune again") == 2
     cells = cells_used(said)
     found = [(cell.variant, cell.width, dict(cell.router)) for cell in cells]
     assert found == [("modular", 8, {}), ("top_k", 8, {"k": 2})]
@@ -87,6 +88,25 @@ def test_every_cell_of_a_study_is_tuned(tuned, tmp_path):
 def test_a_trial_that_failed_is_the_status_of_the_command(tuned):
     with pytest.raises(ValueError, match=r"1 trial.* failed. Their folders hold error"):
         tuned("--variant=modular", "--space=learning_rate=0.05")
+
+
+def test_reported_tasks_and_unequal_numbers_of_trials_are_said(tuned, capsys, tmp_path):
+    study = tmp_path / "other_tasks.py"
+    study.write_text(STUDY)  # task 7
+    flags = "--rules=4", "--width=8", "--tasks=2", "--seeds=1"
+    out, _ = tuned("--variant=modular,switch", *flags, "--points=2", "--space=router.strength=0.1,0.2")
+
+    def said(*arguments):
+        values = given(run, *arguments, f"--best={out}")
+        with_best(cells_of_flags(values), values)
+        return capsys.readouterr().out.splitlines()
+
+    lines = said("--variant=modular,switch", *flags[:2], "--tasks=3")
+    assert lines[2].startswith("Tuned on tasks that are also reported: 0, 1. To tune on others, give")
+    assert lines[3].startswith("Unequal numbers of trials: 2 of modular; 4 of switch. Give tune")
+    assert len(said("--variant=modular", *flags)) == 2
+    tuned(f"--study={study}", "--space=learning_rate=0.1,0.01")
+    assert len(said("--variant=top_k", *flags, "--set=router.k=1")) == 1
 
 
 @pytest.mark.slow

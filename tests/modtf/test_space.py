@@ -64,3 +64,20 @@ def test_values_have_as_many_digits_as_matter():
     assert parse_axis("1e-5:1e-2:log").take(0.000123456789) == 0.0001235
     assert parse_axis("0.12344:1.0").take(0.12344) == 0.12344, "but never beyond the bounds"
     assert parse_axis("1:8").take(3.0) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "edges", "inside"),
+    [
+        ("0.1,0.01,1.0", [0.01, 1.0], [0.1]),
+        ("1e-5:1e-1:log", [1e-5, 1.5e-5, 7e-2, 1e-1], [2e-5, 5e-2]),
+        ("0.0:10.0", [0.0, 0.4, 9.6, 10.0], [0.6, 9.4]),
+        ("0.5", [], [0.5]),
+        ("1,2,4", [], [1, 2, 4]),  # whole numbers often end where they do for a reason
+        ("1:9", [], [1, 9]),
+        ("lstm,simple", [], ["lstm", "simple"]),
+    ],
+)
+def test_values_at_an_edge(text, edges, inside):
+    axis = parse_axis(text)
+    assert [value for value in (*edges, *inside) if axis.is_edge(value)] == edges

@@ -12,6 +12,7 @@ from modtf.engines.state import write_asked
 from modtf.engines.work import Event, Outcome
 from modtf.results.schema import PRIVATE
 from modtf.studies import grid
+from modtf.studies.point import check_cells
 
 
 def test_a_study_is_run_once_and_extended_by_what_is_new(run, cells, tmp_path):
@@ -42,6 +43,24 @@ def test_a_folder_that_is_there_is_not_given_what_was_asked_for(cells, tmp_path)
     write_asked(cells, tmp_path)
     assert [(tmp_path / cell.folder / "config.json").exists() for cell in cells] == [False, True, True, True]
     assert {path.name for path in tmp_path.iterdir()} == {cell.folder for cell in cells}
+
+
+def test_a_cell_with_its_options_in_another_order_is_not_run_again(run, cells, tmp_path):
+    """The order is a part of the folder's name, but not of the hash."""
+    one, other = (
+        replace(cells[3], variant="top_k", router=options)
+        for options in ({"k": 1, "modules": 2}, {"modules": 2, "k": 1})
+    )
+    assert one == other
+    assert one.folder != other.folder
+    assert run("steps", chosen=[one])[0] == {"finished": 1}
+    words = rf"{one.folder} holds the cell {other.label} with its options in another order"
+    with pytest.raises(ValueError, match=words):
+        run("steps", chosen=[cells[0], other])
+    assert list(results(tmp_path / "out")) == [one.folder]
+    assert not (tmp_path / "out" / cells[0].folder).exists(), "nothing is begun"
+    with pytest.raises(ValueError, match=r"holds the cell .* twice"):
+        check_cells([one, other])
 
 
 def test_a_failed_cell_does_not_end_the_study(run, cells, tmp_path):

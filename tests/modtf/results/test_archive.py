@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from simulated_results import simulate
 
+from modtf.analysis import find_missing
 from modtf.results import find_cells, load_activations, load_history, load_results
 from modtf.results.archive import FILES, PARTS, apportion, compact, write_archive
 
@@ -81,6 +82,25 @@ def test_what_is_unfinished_or_cannot_be_read_is_no_archive(study, tmp_path):
     with pytest.raises(ValueError, match="None of the 2 cells is finished"):
         write_archive(cells, tmp_path / "x.zip")
     assert not list(tmp_path.glob("x.*"))
+
+
+def test_requested_cells_without_results_stay_missing(study, tmp_path):
+    """Unfinished and damaged ones, even in an archive of an archive."""
+    shutil.copytree(study, tmp_path / "study")
+    shutil.copytree(study / "b" / "one_name", tmp_path / "study" / "open")
+    for name in ("manifest.json", "results.csv"):
+        (tmp_path / "study" / "open" / name).unlink()
+    (tmp_path / "study" / "b" / "one_name" / "results.csv").write_text("cut")
+    with pytest.warns(UserWarning, match="is damaged and left out"):
+        cells = find_cells(tmp_path / "study")
+    for name in ("one.zip", "two.zip"):
+        write_archive(cells, tmp_path / name)
+        cells = find_cells(tmp_path / name)
+        missing = find_missing(cells)
+        assert missing["status"].tolist() == ["unfinished"] * 2
+        assert missing["num_rules"].tolist() == [8, 8]
+        assert len(load_results(cells)["folder"].unique()) == 1
+    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
 
 
 @pytest.mark.parametrize(

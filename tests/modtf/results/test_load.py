@@ -189,6 +189,22 @@ def test_a_model_that_is_there_twice_is_refused(tmp_path):
     assert len(find_cells([tmp_path / "a", tmp_path / "a"])) == 1  # the same folder twice is one
 
 
+def test_options_in_another_order_are_the_same_options(tmp_path):
+    options = {"modules": 4, "k": 2}
+    one = Cell(Task(), 32, "top_k", ((0, 0),), router=options)
+    turned = replace(one, router=dict(reversed(options.items())))
+    write_cell(tmp_path / "one", one, num_evaluations=1)
+    write_cell(tmp_path / "two", replace(turned, members=((0, 0), (1, 0))), num_evaluations=1)
+    write_cell(tmp_path / "three", replace(turned, members=((1, 0),)), num_evaluations=1)
+    with pytest.raises(ValueError, match="hold the same model"):
+        find_cells([tmp_path / "one", tmp_path / "two"])
+    words = (
+        r"^top_k has the same options in two orders, modules=4,k=2 and k=2,modules=4, and counts as two var"
+    )
+    with pytest.warns(UserWarning, match=words):
+        assert len(find_cells([tmp_path / "one", tmp_path / "three"])) == 2
+
+
 def test_results_that_contradict_their_config_are_refused(tmp_path):
     change_config(one_cell(tmp_path), "cell", "width", to=64)
     with pytest.raises(ValueError, match="has width=32, but its config has 64"):

@@ -17,7 +17,7 @@ def best(tune, cell):
 
 
 def test_cells_get_the_best_of_their_variant(tune):
-    modular, monolithic = search_of("0.1,0.001,0.01"), search_of("0.1,0.01", variant="monolithic")
+    modular, monolithic = search_of("0.1,0.001,0.0001"), search_of("0.1,0.01", variant="monolithic")
     tune(modular)
     tune(monolithic)
     cells = [replace(one.base, members=((5, 5),)) for one in (monolithic, modular)]
@@ -28,6 +28,27 @@ def test_cells_get_the_best_of_their_variant(tune):
     assert [cell.members for cell in used] == [((5, 5),)] * 2
     assert str(found[1]) == f"learning_rate=0.001 (best of 3 trials, {modular.name})"
     assert found[1].objective == pytest.approx(0.1)
+
+
+def test_a_best_value_at_the_edge_of_its_range_is_said(tune):
+    """A wider search that finds the same value takes the remark back."""
+    narrow, wide = search_of("0.1,0.01"), search_of("0.1,0.01,0.0001")
+    tune(narrow)
+    found = str(best(tune, narrow.base))
+    assert found.endswith(
+        f"{narrow.name}); learning_rate at the edge of its range; tune again with a wider --space"
+    )
+    space = {
+        "learning_rate": parse_axis("0.1,0.01"),
+        "router.rate": parse_axis("0.1,0.2"),
+        "router.k": parse_axis("2,4"),
+    }
+    both = Search(narrow.base, space, "grid").edge_note(
+        {"learning_rate": 0.1, "router.rate": 0.2, "router.k": 2}
+    )
+    assert both.startswith("learning_rate and rate at the edge of their ranges; ")
+    tune(wide)
+    assert "edge" not in str(best(tune, narrow.base))
 
 
 def test_what_was_tuned_at_this_size_counts_first(tune):

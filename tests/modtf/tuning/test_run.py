@@ -11,6 +11,7 @@ from cheap import loss, search_of
 
 from modtf.space import parse_axis
 from modtf.tuning import oracles
+from modtf.tuning.search import begin_lists
 from modtf.tuning.trials import trials_note, trials_of, trials_table
 
 RATES = "1e-5:1e-1:log"
@@ -46,6 +47,24 @@ def test_grids_and_random_searches_are_lists_of_cells(tune):
     tune(*searches, shard="0/2")
     assert {trial.status for search in searches for trial in trials_of(search, tune.out)} == {"finished"}
     assert runs(tune.out) == ["x"] * 5
+
+
+def test_a_part_of_a_grid_varies_every_option_and_can_be_extended(tune):
+    """A grid in order would try the first learning rate alone."""
+    space = {"learning_rate": parse_axis("0.1,0.01,0.001"), "router.k": parse_axis("2,4,8")}
+    search = replace(search_of("1", variant="top_k"), space=space)
+    whole, part = search.list_settings(None), search.list_settings(3)
+    assert whole == search.list_settings(9) == [{"learning_rate": r, "router.k": k}
+                                                for r in (0.1, 0.01, 0.001) for k in (2, 4, 8)]  # fmt: skip
+    assert all(len({one[path] for one in part}) > 1 for path in space)
+    assert search.list_settings(6)[:3] == part
+    assert replace(search, seed=2).list_settings(3) != part
+    search.write(tune.out, whole[:3])  # as older versions did
+    for limit, number in ((2, 3), (5, 5), (4, 5), (None, 9)):
+        begin_lists([search], tune.out, limit)
+        tried = search.settings(tune.out)
+        assert (tried[:3], len(tried)) == (whole[:3], number)
+    assert sorted(map(str, tried)) == sorted(map(str, whole))
 
 
 def test_random_trials_are_new_ones_and_a_larger_limit_goes_on(tune):
