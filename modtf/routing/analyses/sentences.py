@@ -108,15 +108,18 @@ def widened(number: int, draws: float = math.inf) -> float:
     return float(np.divide(*stdtrit(draws - 1, [0.025 / max(number, 1), 0.025])))
 
 
-def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names, title: str = "") -> str:
+def beyond_chance(
+    table: pd.DataFrame, measure: str, what: str, names: Names, title: str = "",
+    unknown: str = "no tokens count for it",
+) -> str:  # fmt: skip
     """Return a sentence on the layers above chance, such as "Layers 12 to 28 <what>: ... up to 0.37, ...".
 
-    `title` is what to call the measure; by default its name.
+    `title` is what to call the measure; by default its name. `unknown` says why no value is known.
     """
     part = table[(table["measure"] == measure) & (table["item"] == "")].astype({"value": float})
     title = title or measure.replace("_", " ")
     if part["value"].isna().all():
-        return f"The {title} is unknown, because no tokens count for it."
+        return f"The {title} is unknown, because {unknown}."
     if part["chance_high"].isna().all():
         return f"The {title} of layers is {spread_of(table, measure)}."
     layers = above_chance(table, measure)

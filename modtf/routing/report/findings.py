@@ -68,7 +68,9 @@ def findings(layers: Sequence[LayerMeasures], names: Names, analysed: dict[str, 
     ]
     if rows:
         what = "carry information about labels"
-        found.append(beyond_chance(pd.DataFrame(rows), ADJUSTED, what, names, SCALE))
+        drawn = any(row["draws"] for row in rows)
+        unknown = "modules carry as much about permuted labels" if drawn else "no permutations were drawn"
+        found.append(beyond_chance(pd.DataFrame(rows), ADJUSTED, what, names, SCALE, unknown))
     found.append(load_sentence(layers, names))
     quoted = [analysed[name].sentences[0] for name in FIRST if name in analysed]
     return found + quoted[:1]
