@@ -29,6 +29,12 @@ def number_range(low: float, high: float) -> str:
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
+def whole_range(low: float, high: float) -> str:
+    """Return "65 to 89", or one number if both look the same, for counts."""
+    ends = [f"{one:z.0f}" for one in (low, high)]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
 def number(value: float) -> str:
     """Return a number with two or three digits."""
     digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2 if abs(value) >= 0.0995 else 3

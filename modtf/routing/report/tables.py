@@ -92,7 +92,8 @@ def summary_notes(layers: Sequence[LayerMeasures]) -> list[str]:
     else:
         words = ["collapse, alignment, inverse mutual information and adaptation: lower is better."]
     words.append(
-        "effective modules: higher is a more even load. never used, too few tokens: lower is better."
+        "effective modules: higher is a more even load. never used (by these tokens), too few tokens: "
+        "lower is better."
     )
     return words
 

@@ -124,7 +124,7 @@ def test_load_of_a_collapsed_and_of_an_even_layer():
         for layer in (0, 1):
             assert value(found, measure, layer) == pytest.approx(values[layer]), (measure, layer)
     assert value(found, "load", item=2) == 0.5
-    assert found.sentences[0] == "6 experts of layer 0 are dead: no token chose them."
+    assert found.sentences[0] == "6 experts of layer 0 are dead: no token chose them, chance 0."
 
 
 def test_the_committee_of_a_router_with_two_experts_for_all():
