@@ -8,7 +8,7 @@ import pandas as pd
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.chance import permuted_label_counts, rows_of
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.domains import counts_of_domains, too_few_tokens
+from modtf.routing.analyses.domains import counts_of_domains, notes_of, too_few_tokens
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, beyond_chance, corrected_limit, percent, spread_of
 from modtf.routing.drawing import draw_measures
@@ -46,7 +46,9 @@ class DomainSpecialisation(Analysis):
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the domain specialisation of every layer, and the distance of every domain."""
         rows: list[dict[str, Any]] = []
+        kept = []
         for found in counts_of_domains(data, options):
+            kept.append(found.kept)
             permuted = permuted_label_counts(data, found.place, options.permutations, options.seed)
             drawn, each = permuted[:, found.kept], found.choices_per_token
             everywhere = np.full(len(each), found.counts.sum() / found.tokens.sum())
@@ -63,7 +65,7 @@ class DomainSpecialisation(Analysis):
         table.loc[table["measure"] == SPECIALISED, ["low", "high"]] = np.nan
         layers = table[table["item"] == ""]
         picture = draw_measures("domain_specialisation", self.title, layers, self.panels, data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+        return Analysed(table, tuple(sentences(table, data)), (picture,), notes_of(data, kept))
 
 
 class Statistic:
