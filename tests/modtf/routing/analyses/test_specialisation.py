@@ -83,7 +83,7 @@ def test_no_domain_is_named_where_no_layer_is_above_chance(seed):
 
 
 def test_a_rare_id_is_not_named_for_its_size():
-    """Of 260 ids with 10 tokens one differs more from chance than ids that send 15% to one expert."""
+    """One of 260 ids with 10 tokens differs more from chance than ids that send 15% to one expert."""
     generator = np.random.default_rng(4)
     ids = generator.permutation(
         np.concatenate([np.repeat(np.arange(40), 100), np.repeat(np.arange(40, 300), 10)])

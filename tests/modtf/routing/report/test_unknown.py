@@ -1,4 +1,4 @@
-"""What a report says where nothing could be tested: too few tokens, or too few permutations."""
+"""The report where nothing could be tested: too few tokens, or too few permutations."""
 
 from dataclasses import replace
 
