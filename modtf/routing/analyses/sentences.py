@@ -104,14 +104,15 @@ def percent(value: float) -> str:
     return f"{value:.1%}" if abs(value) < 0.0995 else f"{value:.0%}"
 
 
-def widened(number: int, draws: float = math.inf) -> float:
-    """Return the factor by which 95% intervals grow if there are so many (Bonferroni).
+def widened(number: int, draws: float = math.inf, confidence: float = 0.95) -> float:
+    """Return the factor by which intervals of this confidence grow if there are so many (Bonferroni).
 
     Their tails are those of Student's t for a number of draws, normal by default.
     """
     from scipy.special import stdtrit  # slow to import
 
-    return float(np.divide(*stdtrit(draws - 1, [0.025 / max(number, 1), 0.025])))
+    tail = (1.0 - confidence) / 2
+    return float(np.divide(*stdtrit(draws - 1, [tail / max(number, 1), tail])))
 
 
 def beyond_chance(

@@ -146,7 +146,7 @@ def _differences(run: str, layers: Sequence[Compared], names: Names) -> Iterator
     adjusted = [one.differences["hard"].get(ADJUSTED, Estimate(np.nan)).value for one in layers]
     measure = "effective_experts" if np.isnan(adjusted).all() else ADJUSTED  # NaN without permutations
     values = [one.differences["hard"].get(measure, Estimate(np.nan)) for one in layers]
-    wider = widened(len(values), layers[0].num_groups)
+    wider = widened(len(values), layers[0].num_groups, layers[0].confidence)
     sides = []
     for word, sign in (("higher", 1), ("lower", -1)):
         beyond = [sign * one.value > wider * (one.high - one.low) / 2 for one in values]

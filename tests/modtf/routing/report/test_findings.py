@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from flag_values import given
+from scipy.special import stdtrit
 
 import modtf
 from modtf.launch import measure
@@ -59,7 +60,7 @@ def test_an_analysis_is_quoted():
 
 @pytest.mark.parametrize(("number", "dead"), [(256, 0), (180, 76)])
 def test_experts_are_dead_if_a_balanced_router_would_use_them(number, dead):
-    """Of 256 experts a balanced router leaves 70 to 90 without any of 300 tokens."""
+    """A balanced router leaves 70 to 90 of 256 experts without any of 300 tokens."""
     experts = np.random.default_rng(0).integers(number, size=(6, 300, 1))
     routing = modtf.read_routing({"experts": experts, "num_experts": 256})
     layers = routing.measure(permutations=0)
@@ -116,6 +117,20 @@ def test_the_largest_difference_of_many_layers_has_a_wider_interval():
     assert "is not shown to differ in any layer; the largest difference of a layer is" in first
     low, high = map(float, first.rpartition("[")[2].rstrip("].").split(","))
     assert low < 0 < high
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
+def test_the_correction_for_layers_has_the_confidence_of_the_intervals(confidence):
+    runs = {name: np.eye(6)[arrays(strength)["experts"][..., 0]] for name, strength in (("a", 0), ("b", 2))}
+    data = arrays(0)
+    compared = compare_activations(
+        runs, data["labels"], documents=data["documents"], permutations=9, confidence=confidence
+    )
+    largest = compared[1].differences["hard"]["adjusted_mutual_information"]
+    (first, _) = comparison_findings(compared, NAMES)
+    low, high = map(float, first.rpartition("[")[2].rstrip("].").split(","))
+    t = [stdtrit(compared[1].num_groups - 1, 1 - (1 - confidence) / tails) for tails in (4, 2)]
+    assert high - low == pytest.approx((largest.high - largest.low) * t[0] / t[1], abs=0.002)
 
 
 def test_a_router_without_information_is_rarely_above_chance_in_any_of_many_layers():
