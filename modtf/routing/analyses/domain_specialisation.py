@@ -103,8 +103,8 @@ def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     layers = above_chance(table, DISTANCE)
     domains = table[(table["measure"] == DISTANCE) & (table["item"] != "") & table["layer"].isin(layers)]
     # Small domains differ much by chance alone, and one of many domains is above its own band.
-    band = (domains[name].astype(float) for name in ("chance_low", "chance", "chance_high"))
-    limit = corrected_limit(*band, len(domains), float(table["draws"].min()))
+    low, middle, high = (domains[name].astype(float) for name in ("chance_low", "chance", "chance_high"))
+    limit = corrected_limit(low, middle, high, len(domains), float(table["draws"].min()))
     domains = domains[domains["value"] > limit]
     if not domains.empty:
         best = domains.loc[(domains["value"] - domains["chance"]).astype(float).idxmax()]
