@@ -67,10 +67,9 @@ def define_flags(values: flags.FlagValues) -> None:
         "The number k of modules that a token is sent to. Only their gates count. Formats without k need it.",
     )
     define.bool("logits", False, "The activations are the router's logits, before the softmax.")
-    words = (
-        f"The probabilities of labels: {OBSERVED} (their frequencies among the tokens), {UNIFORM}, or one "
-    )
-    define.string("label_probs", OBSERVED, f"{words}number for each label, separated by commas.")
+    words = f"The probabilities of labels: {OBSERVED}, {UNIFORM}, or numbers, separated by commas, in the "
+    words += "order of the labels' numbers, of the alphabet for texts, of frequency for tokens. Observed "
+    define.string("label_probs", OBSERVED, f"{words}means: as frequent as among the tokens.")
     define.string(
         "array", "activations", "The name of the array of gates, [tokens, M] or [layers, tokens, M]."
     )

@@ -156,9 +156,11 @@ class Routing:
             if from_logits:
                 raise ValueError("This routing holds counts of chosen experts. Leave out from_logits=True.")
             accumulator = ActivationAccumulator(top_k=same_top_k(self.activations.top_k, top_k))
+            accumulator.label_names = self.names.labels
             accumulator.update_counts(self.activations.counts, self.labels, self.expert_numbers)
             return accumulator
         accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k)
+        accumulator.label_names = self.names.labels
         for index, (some, labels, ids) in enumerate(progress(self.chunks())):
             part = slice(index * CHUNK, (index + 1) * CHUNK)
             accumulator.update(some, labels, ids, None if self.spans is None else self.spans[part])

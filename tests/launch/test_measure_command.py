@@ -129,7 +129,10 @@ def test_the_options_reach_the_measures(arrays, tmp_path):
     pd.testing.assert_frame_equal(found.drop(columns="layer_name"), frame)
     assert list(found["layer_name"].unique()) == ["first", "second"]
     text = (tmp_path / "measures.html").read_text()
-    assert "Logits, the 2 largest of each token. Labels as frequent as [0.5, 0.25, 0.25]. Interv" in text
+    assert (
+        "Logits, the 2 largest of each token. Frequencies of labels: 0 = 0.5, 1 = 0.25, 2 = 0.25. Interv"
+        in text
+    )
     about = "x.npz holds the routing of 2 layers, 4 experts per layer, 400 tokens, 40 documents, 3 labels."
     page = write_routing_report(expected, tmp_path / "b", Names(None, ["first", "second"]), about=about)
     assert page.read_text() == text
@@ -139,6 +142,13 @@ def test_labels_may_be_names(arrays, tmp_path):
     names = np.array(NAMES)[arrays["labels"]]
     routing = Routing.read(saved(tmp_path / "x.npz", arrays, labels=names))
     assert routing.names.labels == tuple(sorted(NAMES))
+    (layer, *_) = routing.measure(permutations=0, label_probs=[0.5, 0.3, 0.2])
+    expected = ", ".join(f"{name} = {p}" for name, p in zip(sorted(NAMES), (0.5, 0.3, 0.2), strict=True))
+    assert f"Frequencies of labels: {expected}. Intervals" in layer.how
+    of_names = modtf.measure_activations(
+        arrays["activations"], names, label_probs=[0.5, 0.3, 0.2], permutations=0
+    )
+    assert of_names[0].how.split(" Chance")[0] == layer.how.split(" Chance")[0]
     assert routing.labels is not None
     assert [routing.names.label(number) for number in routing.labels] == names.tolist()
 

@@ -142,6 +142,8 @@ def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     layers = above_chance(table, PARTNER)
     pair = table[(table["measure"] == PAIR) & table["layer"].isin(layers)]
     if len(pair):
+        # The first pair of a layer is the most certain one. Others may be rare experts that met by chance.
+        pair = pair.drop_duplicates("layer")
         best = pair.loc[(pair["value"] - pair["chance"]).astype(float).idxmax()]
         found.append(
             f"Experts {best['item'].replace('+', ' and ')} of layer {data.names.layer(best['layer'])} go "

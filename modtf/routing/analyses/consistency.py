@@ -54,17 +54,23 @@ class Consistency(Analysis):
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return SRP and SCH of every layer by segment length."""
-        rows = srp_rows(sample(data, MOST_TOKENS, options.seed), options)
+        used = sample(data, MOST_TOKENS, options.seed)
         some, stacked = simulated_tokens(data, options)
-        rows += sch_rows(some, stacked, options)
+        rows: list[dict[str, Any]] = []
+        notes = data.notes
+        for name, sampled, found in (
+            ("SRP", used, srp_rows(used, options)), ("SCH", some, sch_rows(some, stacked, options)),
+        ):  # fmt: skip
+            rows += found
+            notes += tuple(f"{name}: {note}" for note in sampled.notes[len(data.notes) :] if found)
         if not rows:
             note = "No document has a segment of 4 tokens, and the cache holds all experts."
-            return Analysed(pd.DataFrame(columns=COLUMNS), (note,), (), some.notes)
+            return Analysed(pd.DataFrame(columns=COLUMNS), (note,), (), notes)
         table = pd.DataFrame(rows).sort_values("layer", kind="stable", ignore_index=True)
         names = table["measure"].drop_duplicates()
         panels = [names[names.str.startswith(measure)].tolist() for measure in (SRP, SCH)]
         picture = draw_measures("consistency", self.title, table, list(filter(None, panels)), data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), some.notes)
+        return Analysed(table, tuple(sentences(table, data)), (picture,), notes)
 
 
 def srp_rows(data: Choices, options: Options) -> list[dict[str, Any]]:

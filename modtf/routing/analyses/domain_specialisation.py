@@ -8,9 +8,9 @@ import pandas as pd
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.chance import permuted_label_counts, rows_of
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.domains import counts_of_domains, too_few_tokens
+from modtf.routing.analyses.domains import counts_of_domains, notes_of, too_few_tokens
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
-from modtf.routing.analyses.sentences import beyond_chance, percent, spread_of
+from modtf.routing.analyses.sentences import above_chance, beyond_chance, corrected_limit, percent, spread_of
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.excess import FEWEST_DRAWS, Excess
 
@@ -46,7 +46,9 @@ class DomainSpecialisation(Analysis):
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the domain specialisation of every layer, and the distance of every domain."""
         rows: list[dict[str, Any]] = []
+        kept = []
         for found in counts_of_domains(data, options):
+            kept.append(found.kept)
             permuted = permuted_label_counts(data, found.place, options.permutations, options.seed)
             drawn, each = permuted[:, found.kept], found.choices_per_token
             everywhere = np.full(len(each), found.counts.sum() / found.tokens.sum())
@@ -63,7 +65,7 @@ class DomainSpecialisation(Analysis):
         table.loc[table["measure"] == SPECIALISED, ["low", "high"]] = np.nan
         layers = table[table["item"] == ""]
         picture = draw_measures("domain_specialisation", self.title, layers, self.panels, data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+        return Analysed(table, tuple(sentences(table, data)), (picture,), notes_of(data, kept))
 
 
 class Statistic:
@@ -98,14 +100,18 @@ class Statistic:
 def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     """Return what the domains show, in sentences."""
     found = [beyond_chance(table, DISTANCE, "route domains differently", data.names)]
-    domains = table[(table["measure"] == DISTANCE) & (table["item"] != "")]
-    # Small domains differ much by chance alone.
-    best = domains.loc[(domains["value"] - domains["chance"].fillna(0.0)).astype(float).idxmax()]
-    layer = data.names.layer(int(best["layer"]))
-    chance = "" if np.isnan(best["chance"]) else f", chance {percent(best['chance'])}"
-    found.append(
-        f"The domain routed most differently is {best['item']} in layer {layer}: "
-        f"{percent(best['value'])} of its choices would have to change{chance}."
-    )
+    layers = above_chance(table, DISTANCE)
+    domains = table[(table["measure"] == DISTANCE) & (table["item"] != "") & table["layer"].isin(layers)]
+    # Small domains differ much by chance alone, and one of many domains is above its own band.
+    low, middle, high = (domains[name].astype(float) for name in ("chance_low", "chance", "chance_high"))
+    limit = corrected_limit(low, middle, high, len(domains), float(table["draws"].min()))
+    domains = domains[domains["value"] > limit]
+    if not domains.empty:
+        best = domains.loc[(domains["value"] - domains["chance"]).astype(float).idxmax()]
+        found.append(
+            f"The domain routed most differently is {best['item']} in layer "
+            f"{data.names.layer(int(best['layer']))}: {percent(best['value'])} of its choices would have to "
+            f"change, chance {percent(best['chance'])}."
+        )
     found.append(f"The largest share of a domain's tokens at one expert is {spread_of(table, LARGEST)}.")
     return found

@@ -1,6 +1,6 @@
 """Counts of experts in domains (labels), for the analyses that compare domains."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from modtf.routing.analyses.registry import COLUMNS, Analysed, Options
 from modtf.routing.measuring.checks import Ints
 
 LEAST = 10  # tokens of a domain, or it is left out
+NAMED = 6  # domains that are left out
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,24 @@ def counts_of_domains(data: Choices, options: Options) -> Iterator[Domains]:
         # The item "" is the whole layer, so a label without letters is shown as ''.
         names = [data.label_name(label) or "''" for label in labels[kept].tolist()]
         yield Domains(place, kept, names, whole[kept], rest, sizes.tolist(), tokens[kept])
+
+
+def notes_of(data: Choices, kept: Sequence[NDArray[np.bool_]]) -> tuple[str, ...]:
+    """Return the notes of the data, and which domains and how many layers are left out.
+
+    `kept` holds `Domains.kept` of the layers that are not left out.
+    """
+    assert data.labels is not None
+    names = [data.label_name(label) for label in np.unique(data.labels).tolist()]
+    few = [name for name, every in zip(names, np.all(kept, axis=0).tolist(), strict=True) if not every]
+    notes, layers = data.notes, len(data.layers)
+    if few:
+        listed = ", ".join(few[:NAMED]) + (f" and {len(few) - NAMED} more" if len(few) > NAMED else "")
+        notes += (f"Domains are left out of layers in which they have fewer than {LEAST} tokens: {listed}.",)
+    if len(kept) < layers:
+        number = f"{layers - len(kept)} of {layers} layers"
+        notes += (f"Left out: {number}, in which fewer than two domains have at least {LEAST} tokens.",)
+    return notes
 
 
 def too_few_tokens(title: str, data: Choices) -> Analysed:

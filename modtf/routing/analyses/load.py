@@ -11,11 +11,12 @@ from modtf.metrics.distributions import Array
 from modtf.routing.analyses.chance import balanced_loads, groups_left_out, rows_of, same_loads
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
-from modtf.routing.analyses.sentences import spread_of
+from modtf.routing.analyses.sentences import above_chance, spread_of, whole_range
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.checks import Ints
 
-DOCUMENT, OVERALL = "document_max_violation", "max_violation"
+DOCUMENT, OVERALL, DEAD = "document_max_violation", "max_violation", "dead_experts"
+WORST = 3  # layers that are named for their dead experts
 DEALT = 2**16  # choices of a file of counts that are dealt to documents one by one
 MOST_CELLS = 2**22  # documents times experts that are counted at a time
 
@@ -49,7 +50,7 @@ class Load(Analysis):
         "Every token chooses k different experts at random; for documents, tokens are dealt to documents at "
         "random."
     )
-    panels: ClassVar = ((OVERALL, DOCUMENT), ("load_variation",), ("dead_experts",))
+    panels: ClassVar = ((OVERALL, DOCUMENT), ("load_variation",), (DEAD,))
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the load measures of every layer."""
@@ -69,7 +70,7 @@ class Load(Analysis):
             rows += rows_of(
                 data.layers[place], measures_of(counts, numbers), without[: len(groups)],
                 [size for _, size in groups], balanced[key], options.confidence, (0, np.inf),
-                {"utilisation": 1.0, "load": 1.0, "dead_experts": data.num_experts},
+                {"utilisation": 1.0, "load": 1.0, DEAD: data.num_experts},
             )  # fmt: skip
             rows += document_rows(data, place, generator, options)
         table, notes = pd.DataFrame(rows), data.notes
@@ -90,7 +91,7 @@ def measures_of(counts: Array, numbers: Sequence[int]) -> dict[Any, float]:
     dead = int((counts <= 0).sum())
     return {
         "utilisation": 1.0 - dead / len(counts),
-        "dead_experts": float(dead),
+        DEAD: float(dead),
         OVERALL: float(counts.max()) / mean - 1.0,
         "load_variation": float(counts.std()) / mean,
     } | {("load", expert): share for expert, share in zip(numbers, shares, strict=True)}
@@ -173,14 +174,19 @@ def violations(counts: Array | Ints) -> Array:
 def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     """Return what the load shows, in sentences."""
     found = []
-    dead = table[(table["measure"] == "dead_experts") & (table["value"] > table["chance_high"].fillna(0))]
-    worst = dead.sort_values("value", ascending=False, kind="stable").head(3)
-    for layer, number in zip(worst["layer"], worst["value"], strict=True):
-        verb = "is" if number == 1 else "are"
+    dead = table[(table["measure"] == DEAD) & (table["value"] > 0)]
+    if table["chance_high"].notna().any():
+        dead = dead[dead["layer"].isin(above_chance(table, DEAD))]
+    worst = dead.sort_values("value", ascending=False, kind="stable").head(WORST)
+    for row in worst.itertuples():
+        verb, them = ("is", "it") if row.value == 1 else ("are", "them")
+        band = "" if np.isnan(row.chance_low) else f", chance {whole_range(row.chance_low, row.chance_high)}"
         found.append(
-            f"{plural(int(number), 'expert')} of layer {data.names.layer(layer)} {verb} dead: no token chose "
-            f"{'it' if number == 1 else 'them'}."
+            f"{plural(int(row.value), 'expert')} of layer {data.names.layer(row.layer)} {verb} dead: no "
+            f"token chose {them}{band}."
         )
+    if (more := len(dead) - len(worst)) > 0:
+        found.append(f"{plural(more, 'more layer')} {'has' if more == 1 else 'have'} dead experts.")
     if dead.empty:
         found.append("No layer has more dead experts than a balanced router would have.")
     found.append(f"The busiest expert of a layer: maximum violation {spread_of(table, OVERALL)}.")

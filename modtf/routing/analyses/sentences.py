@@ -29,6 +29,12 @@ def number_range(low: float, high: float) -> str:
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
+def whole_range(low: float, high: float) -> str:
+    """Return "65 to 89", or one number if both look the same, for counts."""
+    ends = [f"{one:z.0f}" for one in (low, high)]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
 def number(value: float) -> str:
     """Return a number with two or three digits."""
     digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2 if abs(value) >= 0.0995 else 3
@@ -98,25 +104,29 @@ def percent(value: float) -> str:
     return f"{value:.1%}" if abs(value) < 0.0995 else f"{value:.0%}"
 
 
-def widened(number: int, draws: float = math.inf) -> float:
-    """Return the factor by which 95% intervals grow if there are so many (Bonferroni).
+def widened(number: int, draws: float = math.inf, confidence: float = 0.95) -> float:
+    """Return the factor by which intervals of this confidence grow if there are so many (Bonferroni).
 
     Their tails are those of Student's t for a number of draws, normal by default.
     """
     from scipy.special import stdtrit  # slow to import
 
-    return float(np.divide(*stdtrit(draws - 1, [0.025 / max(number, 1), 0.025])))
+    tail = (1.0 - confidence) / 2
+    return float(np.divide(*stdtrit(draws - 1, [tail / max(number, 1), tail])))
 
 
-def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names, title: str = "") -> str:
+def beyond_chance(
+    table: pd.DataFrame, measure: str, what: str, names: Names, title: str = "",
+    unknown: str = "no tokens count for it",
+) -> str:  # fmt: skip
     """Return a sentence on the layers above chance, such as "Layers 12 to 28 <what>: ... up to 0.37, ...".
 
-    `title` is what to call the measure; by default its name.
+    `title` is what to call the measure; by default its name. `unknown` says why no value is known.
     """
     part = table[(table["measure"] == measure) & (table["item"] == "")].astype({"value": float})
     title = title or measure.replace("_", " ")
     if part["value"].isna().all():
-        return f"The {title} is unknown, because no tokens count for it."
+        return f"The {title} is unknown, because {unknown}."
     if part["chance_high"].isna().all():
         return f"The {title} of layers is {spread_of(table, measure)}."
     layers = above_chance(table, measure)

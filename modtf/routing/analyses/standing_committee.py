@@ -8,7 +8,7 @@ import pandas as pd
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.chance import balanced_loads, rows_of
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.domains import counts_of_domains, too_few_tokens
+from modtf.routing.analyses.domains import counts_of_domains, notes_of, too_few_tokens
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance, spread_of
 from modtf.routing.drawing import draw_measures
@@ -51,7 +51,9 @@ class StandingCommittee(Analysis):
         top_k = data.top_k or 1
         rows: list[dict[str, Any]] = []
         balanced: dict[tuple[int, ...], list[dict[str, float]]] = {}
+        kept = []
         for found in counts_of_domains(data, options):
+            kept.append(found.kept)
             key, each = tuple(found.tokens.ravel().tolist()), found.choices_per_token
             if key not in balanced:
                 generator = options.generator()
@@ -69,7 +71,7 @@ class StandingCommittee(Analysis):
         if table.empty:
             return too_few_tokens(self.title, data)
         picture = draw_measures("standing_committee", self.title, table, self.panels, data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+        return Analysed(table, tuple(sentences(table, data)), (picture,), notes_of(data, kept))
 
 
 def committee(counts: Array, top_k: int, choices_per_token: Array) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """Vocabulary specialisation: whether tokens of the same id go to the same expert."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from modtf.routing.analyses.registry import Analysed, Analysis, Options, registe
 from modtf.routing.analyses.sentences import above_chance, beyond_chance, number_range, percent
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.excess import FEWEST_DRAWS, Excess
 
 FREQUENT = 10  # occurrences of a frequent id
 TOP = 5  # ids that are listed for each layer
@@ -106,13 +108,28 @@ class Kind:
             rows += [excess(row) for row in rows]
         items = []
         if options.permutations and self.frequent:
-            chance = np.array(by_chance)[:, : self.frequent]
-            best = np.argsort(chance.mean(axis=0) - whole[: self.frequent], kind="stable")[:TOP]
+            chance, limit = np.array(by_chance)[:, : self.frequent], limits(by_chance, self.frequent)
+            least = np.where(np.isnan(limit), chance.mean(axis=0), limit)
+            best = np.argsort(least - whole[: self.frequent], kind="stable")[:TOP]
             for one in best.tolist():
                 key = f"{name}_share", word(int(self.ids[one]), data)
                 drawn = [{key: value} for value in chance[:, one].tolist()]
-                items += without_band(rows_of(layer, {key: whole[one]}, chance=drawn))
+                (row,) = without_band(rows_of(layer, {key: whole[one]}, chance=drawn))
+                items.append(row | {"limit": limit[one]})
         return rows, items
+
+
+def limits(drawn: Sequence[NDArray[np.float64]], frequent: int) -> NDArray[np.float64]:
+    """Return the share of each frequent id above which it is beyond chance; NaN if that is unknown.
+
+    In 95% of draws no id is above its limit. Ids with few tokens have higher limits.
+    """
+    draws = np.array(drawn)[:, :frequent]
+    if len(draws) < FEWEST_DRAWS:
+        return np.full(frequent, np.nan)
+    excess = Excess(draws)
+    largest = [excess.of_draw(one).max() for one in draws]
+    return excess.share_at(float(np.quantile(largest, 0.95, method="higher")))
 
 
 def largest_shares(
@@ -200,6 +217,7 @@ def sentences(table: pd.DataFrame, data: Choices, panel: list[str]) -> list[str]
         text += f"; a router that ignores ids has {chance} on these data"
     found.append(f"{text}.")
     items = table[(table["item"] != "") & table["layer"].isin(above_chance(table, frequent))]
+    items = items[items["value"] > items["limit"]] if len(items) else items
     if not items.empty:
         best = items.loc[(items["value"] - items["chance"]).astype(float).idxmax()]
         layer = data.names.layer(int(best["layer"]))

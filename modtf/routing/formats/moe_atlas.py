@@ -36,8 +36,8 @@ class MoeAtlas(Format):
         if 0 < unlabelled < len(traces):
             warn(f"{unlabelled} of {len(traces)} traces have no domain, so domains are not read as labels.")
         documents = [_document(place, trace, layers, not unlabelled) for place, trace in traces]
-        # The writer derives the number of experts from the highest expert of each trace.
-        is_sure = len(sizes) == 1 and len(traces) > 1
+        # The writer counts to the highest expert of each trace. Models have an even number of experts.
+        is_sure = len(sizes) == 1 and len(traces) > 1 and max(sizes) % 2 == 0
         return joined(documents, max(sizes) if is_sure else None)
 
 

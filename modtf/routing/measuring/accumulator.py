@@ -67,8 +67,8 @@ class ActivationAccumulator:
         self.watches: list[Watch] = []  # one per layer
         self.has_labels: bool | None = None
         self.has_documents: bool | None = None
-        self.num_documents = 0
-        self.pieces = Pieces()
+        self.num_documents, self.pieces = 0, Pieces()
+        self.label_names: Sequence[str] | None = None  # of labels that come as numbers, for readers
         self._labels, self._ids, self._spans = Numbers("labels"), Numbers("documents"), Numbers("spans")
         self._has_spans: bool | None = None
         self._last: Last | None = None  # document, label and span of the last token
@@ -236,7 +236,7 @@ class ActivationAccumulator:
             confidence=check_number("confidence", confidence, 0.5, 0.9999),
             seed=check_integer("seed", seed, 0),
             names=tuple(self._labels.names) or (None if self.has_labels else (ALL_TOKENS,)),
-            how=how_measured(self, label_probs, confidence),
+            how=how_measured(self, label_probs, confidence, tuple(self._labels.names) or self.label_names),
             warnings=tuple(assumed(self, self._labels, self._ids)),
         )
         documents = deepcopy(self.documents)  # the accumulator stays usable for more tokens

@@ -84,8 +84,9 @@ def measure_activations(
             keeps one label when labels are permuted. By default consecutive tokens of one label are a run.
         from_logits: whether activations are logits, before the softmax.
         top_k: the number of modules per token. If given, only the k largest gates count, renormalised.
-        label_probs: p(label) `[R]`, for the labels that occur; "uniform"; or None for the observed
-            frequencies (uniform for `activation_matrix`). With these, module use is the observed load.
+        label_probs: p(label) `[R]`, for the labels that occur, in the order of their numbers, or of the
+            alphabet if they are names; "uniform"; or None for the observed frequencies (uniform for
+            `activation_matrix`). With these, module use is the observed load.
         groups: which measures; by default all, including the practitioners' diagnostics.
         permutations: how often labels are permuted; 0 for no chance level.
         confidence: the confidence level of the intervals.

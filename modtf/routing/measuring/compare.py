@@ -52,7 +52,7 @@ class Compared:
         overlap: `[M]`, the share of the tokens of each expert of `against` that its match gets, too; NaN if
             the expert has no tokens.
         warnings: for the reader: what stands for documents in `shared`, if there are none.
-        num_groups: the number of groups of documents that the intervals of differences come from.
+        num_groups, confidence: of the intervals of differences: the groups of documents, and the level.
     """
 
     layer: int
@@ -64,6 +64,7 @@ class Compared:
     overlap: Array
     warnings: tuple[str, ...]
     num_groups: int
+    confidence: float
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a dict per way of counting and measure, and one of measure "shared_routing".
@@ -154,9 +155,8 @@ def compare_runs(
                 "expected the same tokens in the same order. Run both models on the same texts."
             )
     some, number, notes = compared_tokens(documents, labels, len(first.routed[0]), seed)
-    for place in progress(
-        sorted(set.intersection(*({layer.layer for layer in run.measured} for run in runs)))
-    ):
+    layers_of_runs = [{layer.layer for layer in run.measured} for run in runs]
+    for place in progress(sorted(set.intersection(*layers_of_runs))):
         for run in others:
             differences = {
                 by: _differences(first, run, place, view, label_probs, confidence)
@@ -165,7 +165,7 @@ def compare_runs(
             layers = first.routed[place], run.routed[place]
             shared = _matched(layers, some, number, confidence, seed)
             num_groups = int(first.sums.groups[place][1].any(axis=(1, 2)).sum())
-            yield Compared(place, run.name, first.name, differences, *shared, notes, num_groups)
+            yield Compared(place, run.name, first.name, differences, *shared, notes, num_groups, confidence)
 
 
 def _differences(

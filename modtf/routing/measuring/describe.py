@@ -1,11 +1,12 @@
 """Texts about how tokens were measured, and about the assumptions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from modtf.metrics.distributions import as_numbers
 from modtf.routing.measuring.checks import Ints, Numbers, lost_names
 from modtf.routing.measuring.units import Pieces
 from modtf.routing.measuring.watch import Watch, warnings_of
@@ -23,6 +24,7 @@ class Sums(Protocol):
     are_counts: bool
     watches: list[Watch]
     groups: list[NDArray[Any]]
+    counts: NDArray[Any]
     module_numbers: list[Ints]
     has_labels: bool | None
     has_documents: bool | None
@@ -30,9 +32,10 @@ class Sums(Protocol):
     pieces: Pieces
 
 
-def how_measured(sums: Sums, label_probs: ArrayLike | None, confidence: float) -> str:
+def how_measured(
+    sums: Sums, label_probs: ArrayLike | None, confidence: float, names: Sequence[str] | None
+) -> str:
     """Return a text that says what was measured, and explains intervals and chance levels."""
-    probs = "observed" if label_probs is None else label_probs
     what = "Experts" if sums.are_chosen else "Logits" if sums.from_logits else "Gates"
     if sums.are_counts:
         what = f"Counts of choices, {sums.top_k or 1} per token" + ("" if sums.top_k else " (k is unknown)")
@@ -42,10 +45,20 @@ def how_measured(sums: Sums, label_probs: ArrayLike | None, confidence: float) -
     if not sums.has_labels:
         return f"{what}. No labels. {intervals}"
     return (
-        f"{what}. Labels as frequent as {probs if isinstance(probs, str) else np.asarray(probs).tolist()}. "
-        f"{intervals} Chance: labels permuted over and within {sums.num_documents} documents"
+        f"{what}. {_frequencies(sums, label_probs, names)}. {intervals} "
+        f"Chance: labels permuted over and within {sums.num_documents} documents"
         + (" of one label in a row each, since none were given." if not sums.has_documents else ".")
     )
+
+
+def _frequencies(sums: Sums, label_probs: ArrayLike | None, names: Sequence[str] | None) -> str:
+    """Return how frequent labels count as, each with its name or number."""
+    if label_probs is None or isinstance(label_probs, str):
+        return f"Labels as frequent as {label_probs or 'observed'}"
+    labels = np.flatnonzero(sums.counts).tolist()
+    probs = as_numbers(label_probs, "label_probs").ravel().tolist()
+    each = [f"{names[one] if names else one} = {p:.4g}" for one, p in zip(labels, probs, strict=False)]
+    return f"Frequencies of labels: {', '.join(each)}"
 
 
 def assumed(sums: Sums, *numbered: Numbers) -> Iterator[str]:

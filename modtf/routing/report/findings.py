@@ -9,10 +9,13 @@ import pandas as pd
 from modtf.analysis.text import plural
 from modtf.routing.analyses import Analysed
 from modtf.routing.analyses.sentences import (
+    above_chance,
     beyond_chance,
     corrected_limits,
     layers_text,
+    number,
     number_range,
+    whole_range,
     widened,
 )
 from modtf.routing.measuring import Estimate, LayerMeasures
@@ -23,6 +26,7 @@ from modtf.routing.reading import Counted
 from modtf.routing.routing import Routing
 
 FIRST = ("vocabulary_specialisation", "repetition", "coactivation", "domain_specialisation")  # to be quoted
+DEAD, VIOLATION = "dead_experts", "max_violation"  # measures of the analysis of the load
 SCALE = "adjusted mutual information (0: none, 1: all there is)"
 
 
@@ -68,33 +72,65 @@ def findings(layers: Sequence[LayerMeasures], names: Names, analysed: dict[str, 
     ]
     if rows:
         what = "carry information about labels"
-        found.append(beyond_chance(pd.DataFrame(rows), ADJUSTED, what, names, SCALE))
-    found.append(load_sentence(layers, names))
+        drawn = any(row["draws"] for row in rows)
+        unknown = "modules carry as much about permuted labels" if drawn else "no permutations were drawn"
+        found.append(beyond_chance(pd.DataFrame(rows), ADJUSTED, what, names, SCALE, unknown))
+    found.append(load_sentence(layers, names, analysed["load"].table if "load" in analysed else None))
     quoted = [analysed[name].sentences[0] for name in FIRST if name in analysed]
     return found + quoted[:1]
 
 
-def load_sentence(layers: Sequence[LayerMeasures], names: Names) -> str:
-    """Return which experts are never used, and where the load is most uneven."""
+def load_sentence(layers: Sequence[LayerMeasures], names: Names, load: pd.DataFrame | None = None) -> str:
+    """Return which experts are never used, and where the load is most uneven.
+
+    `load` is the table of the analysis of the load. Where it has a chance level, experts count as dead if a
+    balanced router would have used more of them. Without it, the sentence only says what was not chosen.
+    """
+    known = None if load is None else load[(load["item"] == "") & load["chance_high"].notna()]
+    known = None if known is None or known.empty else known
+    return f"{_unused(layers, names, known)}; {_uneven(layers, names, known)}."
+
+
+def _unused(layers: Sequence[LayerMeasures], names: Names, known: pd.DataFrame | None) -> str:
+    numbers = {layer.layer: int((layer.views[-1].use == 0).sum()) for layer in layers}
+    some = [layer for layer, number in numbers.items() if number]
+    if not some:
+        return "No expert is dead (never used)"
+    if known is not None:
+        beyond = above_chance(known, DEAD)
+        some = [layer for layer in some if layer in beyond]
+    if not some:
+        return "No layer has more dead experts than a balanced router would have"
+    total, where = sum(numbers[layer] for layer in some), layers_text(some, names)
+    text = plural(total, "expert") + (f" of {where}" if len(some) == 1 else f", in {where},")
+    if known is None:
+        counts = layers[0].label_counts
+        tokens = "no token" if counts is None else f"none of these {plural(int(counts.sum()), 'token')}"
+        return f"{text} got {tokens}"
+    verb = "is" if total == 1 else "are"
+    chance = known[known["measure"] == DEAD]
+    band = whole_range(chance["chance_low"].min(), chance["chance_high"].max())
+    return f"{text} {verb} dead (never used; chance {band}{' per layer' * (len(some) > 1)})"
+
+
+def _uneven(layers: Sequence[LayerMeasures], names: Names, known: pd.DataFrame | None) -> str:
+    if known is not None:
+        part, above = known[known["measure"] == VIOLATION], above_chance(known, VIOLATION)
+        part = part[part["layer"].isin(above or part["layer"])]
+        busiest = part.loc[part["value"].idxmax()]
+        who = f"most uneven in layer {names.layer(int(busiest['layer']))}: its busiest expert has"
+        if not above:
+            who = "as even as that of a balanced router: the busiest expert of a layer has up to"
+        band = number_range(busiest["chance_low"] + 1, busiest["chance_high"] + 1)
+        return f"the load is {who} {number(busiest['value'] + 1)} times the mean load, chance {band}"
     use = [layer.views[-1].use for layer in layers]
-    dead = np.array([int((one == 0).sum()) for one in use])
-    some = np.flatnonzero(dead)
-    if len(some) == 1:
-        verb = "is" if dead[some[0]] == 1 else "are"
-        where = names.layer(layers[some[0]].layer)
-        text = f"{plural(int(dead[some[0]]), 'expert')} of layer {where} {verb} dead (never used)"
-    elif some.size:
-        where = layers_text([layers[one].layer for one in some.tolist()], names)
-        text = f"{dead.sum()} experts are dead (never used), in {where}"
-    else:
-        text = "No expert is dead (never used)"
     effective = [float(np.exp(-(one[one > 0] * np.log(one[one > 0])).sum())) for one in use]
     least = int(np.argmin([one / some.size for one, some in zip(effective, use, strict=True)]))
     where = names.layer(layers[least].layer)
-    rest = (
-        f"the load is most uneven in layer {where}: as if {effective[least]:.0f} of {use[least].size} experts"
+    return (
+        f"the load is most uneven in layer {where}: as if {effective[least]:.0f} of {use[least].size} "
+        "experts were used evenly"
     )
-    return f"{text}; {rest} were used evenly."
 
 
 def comparison_findings(compared: Iterable[Compared], names: Names) -> list[str]:
@@ -110,7 +146,7 @@ def _differences(run: str, layers: Sequence[Compared], names: Names) -> Iterator
     adjusted = [one.differences["hard"].get(ADJUSTED, Estimate(np.nan)).value for one in layers]
     measure = "effective_experts" if np.isnan(adjusted).all() else ADJUSTED  # NaN without permutations
     values = [one.differences["hard"].get(measure, Estimate(np.nan)) for one in layers]
-    wider = widened(len(values), layers[0].num_groups)
+    wider = widened(len(values), layers[0].num_groups, layers[0].confidence)
     sides = []
     for word, sign in (("higher", 1), ("lower", -1)):
         beyond = [sign * one.value > wider * (one.high - one.low) / 2 for one in values]

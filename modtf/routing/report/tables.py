@@ -12,6 +12,7 @@ from modtf.analysis.text import text_table
 from modtf.metrics.registry import MEASURES, activation_measures
 from modtf.routing.measuring import Estimate, LayerMeasures
 from modtf.routing.measuring.estimates import ADJUSTED
+from modtf.routing.measuring.excess import FEWEST_DRAWS
 from modtf.routing.names import Names
 
 BY = {"mass": "gate mass", "hard": "hard assignment"}  # what a reader calls the two ways of counting
@@ -91,7 +92,8 @@ def summary_notes(layers: Sequence[LayerMeasures]) -> list[str]:
     else:
         words = ["collapse, alignment, inverse mutual information and adaptation: lower is better."]
     words.append(
-        "effective modules: higher is a more even load. never used, too few tokens: lower is better."
+        "effective modules: higher is a more even load. never used (by these tokens), too few tokens: "
+        "lower is better."
     )
     return words
 
@@ -128,7 +130,7 @@ def all_labels(layers: Sequence[LayerMeasures]) -> list[int]:
 def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
     """Return the modules in which each label has the largest share, if beyond chance.
 
-    The last row says how many labels have none.
+    The last rows say how many labels have none, and how many cannot be judged.
     """
     views = [layer.views[-1] for layer in layers]
     # A layer that routes tokens of one label only has no permutations.
@@ -138,7 +140,12 @@ def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
         largest = np.nanmax(drawn, axis=0) if drawn else np.zeros(0)
     least = np.quantile(largest, 0.95) if largest.size else np.nan
     rows: list[tuple[str, ...]] = []
-    ordinary, numbers = 0, all_labels(layers)
+    numbers = all_labels(layers)
+    known = [
+        layer.labels[~np.isnan(view.excess).all(axis=1)] for layer, view in zip(layers, views, strict=True)
+    ]
+    judged = set(np.concatenate(known).tolist())
+    ordinary = 0
     for number in numbers:
         found = [
             (view.shares[row, module], layer, view, row, module)
@@ -147,16 +154,19 @@ def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
             for module in np.flatnonzero(view.excess[row] > least)
         ]
         found.sort(key=lambda item: -item[0])
-        ordinary += not found
+        ordinary += number in judged and not found
         for share, layer, view, row, module in found[:SPECIAL]:
             assert layer.module_tokens is not None
             where = names.label(number), names.layer(layer.layer), str(layer.module_numbers[module])
             counts = str(layer.module_tokens[module]), _number(share)
             everywhere = _number(np.nansum(view.use * view.shares[row]))
             rows.append((*where, *counts, everywhere, f"{view.excess[row, module]:.1f}"))
-    if ordinary:
-        others = f"{ordinary} more" if ordinary < len(numbers) else f"all {ordinary}"
-        rows.append((others, "none is beyond chance", *[""] * 5))
+    why = "too few tokens" if largest.size >= FEWEST_DRAWS else f"fewer than {FEWEST_DRAWS} permutations"
+    unknown = len(numbers) - len(judged)
+    for count, text in ((ordinary, "none is beyond chance"), (unknown, f"cannot be judged: {why}")):
+        if count:
+            others = f"{count} more" if count < len(numbers) else f"all {count}"
+            rows.append((others, text, *[""] * 5))
     columns = ["label", "layer", "module", "tokens", "share of the label", "of all tokens"]
     return pd.DataFrame(rows, columns=[*columns, "excess over chance, sd"])
 

@@ -20,12 +20,12 @@ from modtf.checks import check_path
 from modtf.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS
 from modtf.routing.analyses import Analysed
-from modtf.routing.analyses.sentences import corrected_limit
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import LayerMeasures, View
 from modtf.routing.names import Names
 from modtf.routing.report import tables
 from modtf.routing.report.findings import findings
+from modtf.routing.report.labels import draw_labels, label_counts, short, shown_labels
 from modtf.routing.report.tables import ADJUSTED, BY
 
 PAGE = "measures.html"
@@ -39,10 +39,14 @@ BEYOND = (
     "largest excess of any module of any layer in 95% of permutations."
 )
 LABELS = "How much information the chosen module carries about each label, in each layer; and label counts."
+COUNTS = "How many tokens each label has."
 MATRICES = (
     "Open a layer to see its activation matrices, p(module | label). Rows are labels. Columns are modules, "
-    "ordered by their most frequent label. Brighter is more. The left matrix has the labels as they are; the "
-    "right one has shuffled labels: its diagonal comes from the order alone."
+    "ordered by their most frequent label. Brighter is more."
+)
+SHUFFLED = (
+    "The left matrix has the labels as they are; the right one has shuffled labels: its diagonal comes from "
+    "the order alone."
 )
 WORDS = {
     "gate mass": "Counts a token for every module, weighted by the probability that the router gives it.",
@@ -54,8 +58,6 @@ WORDS = {
     "load": "The share of tokens that a module answers. The figure shows the effective number of modules "
     "divided by the number of modules: 1 is even.",
 }
-MOST_LABELS = 64  # that a matrix has room for
-LETTERS = 24  # of a label's name
 GAP = 4  # modules between two matrices
 COLOUR = {"mass": "#0072B2", "hard": "#D55E00"}
 
@@ -113,13 +115,11 @@ def write_routing_report(
     if layers[0].label_counts is not None:
         sections.append(page.Section("Layers", [LAYERS], content=[shown(draw_layers(layers, names), out)]))
     if layers[0].label_counts is not None and any(len(layer.labels) > 1 for layer in layers):
-        special = page.Table(tables.special_modules(layers, names), "modules.csv")
-        labels = [shown(draw_labels(layers, names), out), label_counts(layers, names)]
-        sections.append(page.Section("Labels", [LABELS], content=labels))
-        sections.append(page.Section("Most specialised modules", [BEYOND], content=[special]))
+        sections += _label_sections(layers, names, out)
     sections += more
     folds = [_fold(layer, names) for layer in layers]
-    sections.append(page.Section("Each layer", [MATRICES], content=folds))
+    shuffled = any(layer.views[-1].shuffled is not None for layer in layers)
+    sections.append(page.Section("Each layer", [MATRICES, SHUFFLED][: 1 + shuffled], content=folds))
     sections.append(measures_section([group for group in GROUPS if group != "performance"]))
     sections.append(page.Section("Glossary", content=[page.Glossary(WORDS)]))
     write_text(out / PAGE, page.render("modtf measure", sections))
@@ -142,12 +142,21 @@ def _first_section(
     return page.Section("What was found", texts, tables.warning_lines(layers, names), findings=sentences)
 
 
-def label_counts(layers: Sequence[LayerMeasures], names: Names) -> page.Table:
-    """Return the tokens of each label, in the layer that routes most of them."""
-    of_layers = [pd.Series(layer.label_counts, layer.labels) for layer in layers]
-    most = pd.concat(of_layers, axis=1).max(axis=1).astype(int)
-    counts = pd.DataFrame({"label": list(map(names.label, most.index.tolist())), "tokens": most.to_numpy()})
-    return page.Table(counts.sort_values("tokens", ascending=False, kind="stable"))
+def _label_sections(layers: Sequence[LayerMeasures], names: Names, out: Path) -> list[page.Section]:
+    """Return the sections on labels: their figure and counts, and the most specialised modules.
+
+    The figure needs two permutations, and the table of modules needs one.
+    """
+    counts = label_counts(layers, names)
+    draws = max(len(layer.views[-1].largest_excess_by_chance) for layer in layers)
+    if not draws:
+        return [page.Section("Labels", [COUNTS], content=[counts])]
+    figure = [shown(draw_labels(layers, names), out)] if draws > 1 else []
+    special = page.Table(tables.special_modules(layers, names), "modules.csv")
+    return [
+        page.Section("Labels", [LABELS if figure else COUNTS], content=[*figure, counts]),
+        page.Section("Most specialised modules", [BEYOND], content=[special]),
+    ]
 
 
 def shown(picture: Picture, out: Path, files: str = "measures.csv") -> page.Image:
@@ -194,38 +203,6 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
     return Picture("layers", "Layers", note, figure, table)
 
 
-def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
-    """Draw the bits beyond chance that modules carry about each label, by layer; blank at chance level.
-
-    The limit is corrected for all labels and layers (Bonferroni)."""
-    labels = np.unique(np.concatenate([layer.labels[shown_labels(layer)] for layer in layers]))
-    bits = np.full((len(labels), len(layers)), np.nan)
-    for column, layer in enumerate(layers):
-        view, rows = layer.views[-1], shown_labels(layer)
-        mean, low, high = view.bits_by_chance
-        limit = corrected_limit(low, mean, high, bits.size, len(view.largest_excess_by_chance))
-        beyond = np.where(view.bits > limit, view.bits - mean, np.nan)
-        bits[labels.searchsorted(layer.labels[rows]), column] = beyond[rows]
-    words = [short(names.label(number), number) for number in labels.tolist()]
-    title = "Information of the chosen module about a label, in bits beyond chance (white: none)"
-    height = float(np.clip(0.16 * len(labels) + 1.0, 2.0, 10.0))
-    figure, (axes,) = over_layers([layer.layer for layer in layers], names, [title], 90, height=height)
-    image = axes.imshow(bits, COLOURS, aspect="auto", interpolation="nearest", vmin=0)
-    axes.set_yticks(range(len(labels)), words)
-    axes.grid(False)
-    axes.tick_params(labelsize=7)
-    figure.colorbar(image, ax=axes, fraction=0.03)
-    table = pd.DataFrame(bits, words, [names.layer(layer.layer) for layer in layers])
-    note = "Bits beyond chance, corrected for all labels and layers, by hard assignment."
-    return Picture("labels", "Labels", note, figure, table)
-
-
-def shown_labels(layer: LayerMeasures) -> NDArray[np.intp]:
-    """The rows of the most frequent labels, in their order."""
-    counts = np.zeros(len(layer.labels)) if layer.label_counts is None else layer.label_counts
-    return np.sort(np.argsort(-counts, kind="stable")[:MOST_LABELS])
-
-
 def pixels(view: View, rows: NDArray[np.intp]) -> str:
     """The matrix of a view, that of a shuffled labelling to its right, as a PNG in base64."""
     shown = []
@@ -242,8 +219,3 @@ def pixels(view: View, rows: NDArray[np.intp]) -> str:
     buffer = io.BytesIO()
     image.save(buffer, "PNG", optimize=True)
     return base64.b64encode(buffer.getvalue()).decode()
-
-
-def short(name: str, number: int) -> str:
-    """A name that fits beside a matrix and stays different from others."""
-    return name if len(name) <= LETTERS else f"{name[: LETTERS - 6]}... ({number})"

@@ -176,6 +176,23 @@ def test_a_cache_of_many_choices_does_not_overflow():
     assert hits(experts, 600, 300, frequent=True).sum() == 2047
 
 
+@pytest.mark.parametrize("name", ["domain_specialisation", "standing_committee"])
+def test_domains_with_few_tokens_are_named(name):
+    """Nine domains have three tokens each; layer 1 dropped the tokens of all but one domain."""
+    arrays = ignorant(0)
+    arrays["labels"] = np.where(np.arange(1200) < 27, np.arange(1200) // 3 + 2, arrays["documents"] % 2)
+    arrays["label_names"] = np.array(["code", "law", *"abcdefghi"])
+    arrays["experts"][1, arrays["labels"] > 0] = -1
+    (found,) = modtf.analyse_routing(arrays, name, permutations=2).found.values()
+    text = (
+        "Domains are left out of layers in which they have fewer than 10 tokens: a, b, c, d, e, f and 3 more."
+    )
+    layers = "Left out: 1 of 2 layers, in which fewer than two domains have at least 10 tokens."
+    assert found.notes[-2:] == (text, layers)
+    (found,) = modtf.analyse_routing(ignorant(0), name, permutations=2).found.values()
+    assert not any("left out" in note.lower() for note in found.notes)
+
+
 def test_documents_without_choices_exchange_no_labels():
     """Their counts are zeros. They carry a label in a file of counts, but no token."""
     counts = np.random.default_rng(0).multinomial(400, np.ones(8) / 8, size=(12, 1))

@@ -1,5 +1,6 @@
 """Values of analyses against loops over tokens, and against routers whose values are known."""
 
+import re
 from collections import Counter, defaultdict
 from itertools import chain
 
@@ -72,6 +73,43 @@ def test_the_best_of_many_items_is_not_named_where_no_layer_is_above_chance(name
     assert not any("most specialised" in text or "go together" in text for text in found.sentences)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_no_domain_is_named_where_no_layer_is_above_chance(seed):
+    arrays = ignorant(seed)
+    arrays["labels"] = np.where(arrays["documents"] < 2, 3, arrays["documents"] % 3)  # a small domain
+    (found,) = modtf.analyse_routing(arrays, "domain_specialisation").found.values()
+    assert found.sentences[0].startswith("No layer is above chance")
+    assert not any("routed most differently" in text for text in found.sentences)
+
+
+def test_a_rare_id_is_not_named_for_its_size():
+    """One of 260 ids with 10 tokens differs more from chance than ids that send 15% to one expert."""
+    generator = np.random.default_rng(4)
+    ids = generator.permutation(
+        np.concatenate([np.repeat(np.arange(40), 100), np.repeat(np.arange(40, 300), 10)])
+    )
+    experts = generator.integers(16, size=(2, len(ids), 1))
+    moved = (ids < 40) & (generator.random(len(ids)) < 0.15)
+    experts[1, moved, 0] = ids[moved] % 16
+    arrays = {"experts": experts, "num_experts": 16, "tokens": ids, "documents": np.arange(len(ids)) // 100}
+    (found,) = modtf.analyse_routing(arrays, "vocabulary_specialisation").found.values()
+    named = re.search(r"most specialised token id is (\d+) in layer 1", found.sentences[-1])
+    assert int(named[1]) < 40
+    items = found.table[found.table["item"] == named[1]]
+    assert (items["value"] > items["limit"]).all()
+
+
+def test_a_rare_pair_is_not_named_for_its_size():
+    """Sixteen experts are chosen rarely. A pair of them that met twice is no finding."""
+    generator = np.random.default_rng(7)
+    scores = np.log(np.where(np.arange(64) < 16, 0.03, 1.0)) + generator.gumbel(size=(1, 4000, 64))
+    experts = np.argsort(-scores, axis=2)[..., :2]
+    experts[0, generator.random(4000) < 0.01] = [40, 41]
+    arrays = {"experts": experts, "num_experts": 64, "documents": np.arange(4000) // 100}
+    (found,) = modtf.analyse_routing(arrays, "coactivation").found.values()
+    assert found.sentences[-1].startswith("Experts 40 and 41 of layer 0 go together")
+
+
 def test_a_small_domain_is_not_named_for_its_size():
     """50 tokens of domain 0 differ more from all tokens than domain 1, whose routing is another."""
     generator = np.random.default_rng(0)
@@ -124,7 +162,7 @@ def test_load_of_a_collapsed_and_of_an_even_layer():
         for layer in (0, 1):
             assert value(found, measure, layer) == pytest.approx(values[layer]), (measure, layer)
     assert value(found, "load", item=2) == 0.5
-    assert found.sentences[0] == "6 experts of layer 0 are dead: no token chose them."
+    assert found.sentences[0] == "6 experts of layer 0 are dead: no token chose them, chance 0."
 
 
 def test_the_committee_of_a_router_with_two_experts_for_all():

@@ -38,6 +38,14 @@ def values(name, data, **options):
     return table[table["item"] == ""].set_index(["layer", "measure"])
 
 
+def test_the_samples_of_both_measures_of_consistency_are_named():
+    experts = np.random.default_rng(0).integers(8, size=(1, 9000, 1))
+    data = choices(experts, np.arange(9000) // 30, 8, notes=("Assumed.",))
+    found = ANALYSES["consistency"]().analyse(data, Options(permutations=1))
+    words = "of 9000 tokens are used, from whole documents drawn at random."
+    assert found.notes == ("Assumed.", f"SRP: 8190 {words}", f"SCH: 2040 {words}")
+
+
 @pytest.mark.parametrize("layer", range(LAYERS))
 def test_against_plain_python(layer):
     experts, last = routed(0), routed(1)

@@ -55,6 +55,21 @@ def test_domains_are_labels(name, tmp_path):
     np.testing.assert_array_equal(routing.labels, np.array([0, 1, 0])[writers.DOCUMENTS])
 
 
+def test_an_odd_number_of_experts_in_an_atlas_is_too_small(tmp_path):
+    """The writer counts to the highest expert, here 6: the last of eight experts is dead in all traces."""
+    lines = []
+    for expert in (6, 3):
+        rows = [(0, expert), (1, 6)]
+        activations = [{"token_idx": t, "layer": 0, "expert_idx": e, "gate_weight": 1.0} for t, e in rows]
+        lines.append({"num_layers": 1, "num_experts": 7, "top_k": 1, "activations": activations})
+    path = writers.write_lines(tmp_path / "x.jsonl", lines)
+    with pytest.raises(ValueError, match="Give --num_experts=E"):
+        modtf.read_routing(path)
+    assert modtf.read_routing(path, num_experts=8).activations.num_experts == 8
+    path = writers.write_lines(tmp_path / "y.jsonl", [line | {"num_experts": 8} for line in lines])
+    assert modtf.read_routing(path).activations.num_experts == 8
+
+
 @pytest.mark.parametrize("name", COUNTED)
 def test_counts(name, tmp_path):
     thing = getattr(writers, name)(tmp_path)

@@ -1,9 +1,12 @@
 """Sentences on the first screen of a report and of a comparison."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 from flag_values import given
+from scipy.special import stdtrit
 
 import modtf
 from modtf.launch import measure
@@ -35,7 +38,7 @@ def test_what_a_router_by_label_shows():
     text, load = findings(routing.measure(permutations=40), NAMES, {})
     assert text.startswith(f"Layer above carries information about labels: {SCALE} up to 0.")
     assert load.startswith(
-        "2 experts are dead (never used), in layers below and above; the load is most uneven"
+        "2 experts, in layers below and above, got none of these 1,200 tokens; the load is most uneven"
     )
     assert held(routing, "x.npz") == (
         "x.npz holds the routing of 2 layers, 6 experts per layer, 1,200 tokens, 60 documents, 3 labels "
@@ -53,6 +56,36 @@ def test_an_analysis_is_quoted():
     found = modtf.analyse_routing(data, ["load", "vocabulary_specialisation"], permutations=5).found
     sentences = findings(modtf.read_routing(data).measure(permutations=5), NAMES, found)
     assert sentences[2] == found["vocabulary_specialisation"].sentences[0]
+
+
+@pytest.mark.parametrize(("number", "dead"), [(256, 0), (180, 76)])
+def test_experts_are_dead_if_a_balanced_router_would_use_them(number, dead):
+    """A balanced router leaves 70 to 90 of 256 experts without any of 300 tokens."""
+    experts = np.random.default_rng(0).integers(number, size=(6, 300, 1))
+    routing = modtf.read_routing({"experts": experts, "num_experts": 256})
+    layers = routing.measure(permutations=0)
+    unused = [int((layer.hard.use == 0).sum()) for layer in layers]
+    assert min(unused) >= dead + 30
+    (quiet,) = findings(layers, Names(), {})
+    assert quiet.startswith(f"{sum(unused)} experts, in layers 0 to 5, got none of these 300 tokens; ")
+    load = modtf.analyse_routing(routing, "load").found
+    (text,), told = findings(layers, Names(), load), load["load"].sentences
+    if not dead:
+        assert text.startswith(
+            "No layer has more dead experts than a balanced router would have; the load is"
+        )
+        assert " is as even as that of a balanced router: the busiest expert of a layer has up to" in text
+        assert told[0] == "No layer has more dead experts than a balanced router would have."
+        return
+    start = f"{sum(unused)} experts, in layers 0 to 5, are dead (never used; chance "
+    words = r"(\d+) to (\d+) per layer\); the load is most uneven in layer \d: its busiest expert has (.*)"
+    found = re.fullmatch(rf"{re.escape(start)}{words} times the mean load, chance .* to (.*)\.", text)
+    assert 60 < int(found[1]) < int(found[2]) < 95
+    assert float(found[3]) > float(found[4])
+    assert re.fullmatch(
+        rf"{max(unused)} experts of layer \d are dead: no token chose them, chance 6\d to \d\d\.", told[0]
+    )
+    assert told[3] == "3 more layers have dead experts."
 
 
 def test_what_two_models_differ_in():
@@ -84,6 +117,20 @@ def test_the_largest_difference_of_many_layers_has_a_wider_interval():
     assert "is not shown to differ in any layer; the largest difference of a layer is" in first
     low, high = map(float, first.rpartition("[")[2].rstrip("].").split(","))
     assert low < 0 < high
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
+def test_the_correction_for_layers_has_the_confidence_of_the_intervals(confidence):
+    runs = {name: np.eye(6)[arrays(strength)["experts"][..., 0]] for name, strength in (("a", 0), ("b", 2))}
+    data = arrays(0)
+    compared = compare_activations(
+        runs, data["labels"], documents=data["documents"], permutations=9, confidence=confidence
+    )
+    largest = compared[1].differences["hard"]["adjusted_mutual_information"]
+    (first, _) = comparison_findings(compared, NAMES)
+    low, high = map(float, first.rpartition("[")[2].rstrip("].").split(","))
+    t = [stdtrit(compared[1].num_groups - 1, 1 - (1 - confidence) / tails) for tails in (4, 2)]
+    assert high - low == pytest.approx((largest.high - largest.low) * t[0] / t[1], abs=0.002)
 
 
 def test_a_router_without_information_is_rarely_above_chance_in_any_of_many_layers():

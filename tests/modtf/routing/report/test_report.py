@@ -15,8 +15,9 @@ from PIL import Image
 import modtf
 from modtf.routing import Names, report_text, write_routing_report
 from modtf.routing.drawing import label_layers
+from modtf.routing.report.labels import draw_labels, short, shown_labels
 from modtf.routing.report.tables import layer_table, special_modules, summary_table, warning_lines
-from modtf.routing.report.write import draw_labels, draw_layers, pixels, short, shown_labels
+from modtf.routing.report.write import draw_layers, pixels
 
 LABELS, LAYERS = ("letter", "<b>digit</b>", "space"), ("below", "above")
 FILES = {"measures.html", "measures.csv", "modules.csv", "activation.csv", "layers.png", "labels.png"}

@@ -9,7 +9,8 @@ from modtf.routing.measuring import ActivationAccumulator, Experts, compare_acti
 from modtf.routing.measuring.compare import Run
 from modtf.routing.report.compared import draw_comparison
 from modtf.routing.report.findings import comparison_findings
-from modtf.routing.report.write import draw_layers, label_counts
+from modtf.routing.report.labels import label_counts
+from modtf.routing.report.write import draw_layers
 
 TOKENS = 600
 DOCUMENTS = np.arange(TOKENS) // 10
