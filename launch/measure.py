@@ -35,7 +35,7 @@ from modtf.routing.measuring.choices import layers_of
 from modtf.routing.measuring.compare import Run, compare_runs
 from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutations
 from modtf.routing.report.analysed import analysed_sections
-from modtf.routing.report.compared import check_same_tokens, write_comparison
+from modtf.routing.report.compared import check_comparable, write_comparison
 from modtf.routing.report.findings import held
 from modtf.routing.report.followed import followed_sections
 from modtf.words import progress_bar
@@ -126,12 +126,9 @@ def main(values: flags.FlagValues) -> None:
     if text := out_of_order(names):
         print(f"Warning: {text}")
     routings = [read(path, values, probs) for path in values.activations]
-    for path, routing in zip(values.activations, routings, strict=True):
-        if len(routings) > 1 and not routing.has_tokens:
-            raise ValueError(
-                f"{path} holds counts; expected tokens, because models are compared token by token."
-            )
-        check_same_tokens(routing, routings[0], path, values.activations[0])
+    notes = check_comparable(routings, values.activations)
+    for text in notes:
+        print(f"Warning: {text}")
     runs: list[Run] = []
     saturated: dict[str, Analysed] = {}
     for path, name, routing in zip(values.activations, names, routings, strict=True):
@@ -159,7 +156,8 @@ def main(values: flags.FlagValues) -> None:
         bar = partial(progress_bar, desc="compared", unit="layer")
         options = probs, values.confidence, values.seed, bar, domains_of(routings[0])
         compared = compare_runs(runs, routings[0].documents, *options)
-        print(f"Wrote {write_comparison(runs, list(compared), out, routings[0].names, saturated)}")
+        page = write_comparison(runs, list(compared), out, routings[0].names, saturated, notes)
+        print(f"Wrote {page}")
 
 
 def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -> Routing:

@@ -70,6 +70,21 @@ def test_a_page_of_each_and_one_of_both(files, tmp_path):
     assert matched["matched"].tolist() == [number for one in expected for number in one.experts]
 
 
+def test_layers_with_different_names_are_named(files, tmp_path, capsys):
+    """They are paired by position, which is wrong if one file lacks a layer of the other."""
+    words = "early.npz: Layers are paired by position, but 2 of 2 pairs have different names, such as "
+    files["early"]["layer_names"], files["late"]["layer_names"] = np.array(["b", "c"]), np.array(["c", "d"])
+    page = run(tmp_path, files) / "comparison.html"
+    assert capsys.readouterr().out.count(words) == 1
+    assert page.read_text().count(words) == 1
+    for names in (["b", "c"], None):
+        files["late"] |= {"layer_names": np.array(names)} if names else {}
+        if names is None:
+            del files["late"]["layer_names"]
+        page = run(tmp_path, files) / "comparison.html"
+        assert "by position" not in capsys.readouterr().out + page.read_text()
+
+
 def test_without_labels_load_is_compared(files, tmp_path):
     bare = {name: {n: arrays[n] for n in ("experts", "num_experts")} for name, arrays in files.items()}
     out = run(tmp_path, bare, "--permutations=0")

@@ -82,7 +82,9 @@ def read_choices(
     )
     if against is None:
         return found
-    return replace(found, against=replace(found, **_chosen(against, order, from_logits, top_k, iter)))
+    names = Names(found.names.labels, against.names.layers)
+    chosen = _chosen(against, order, from_logits, top_k, iter)
+    return replace(found, against=replace(found, names=names, **chosen))
 
 
 def _chosen(

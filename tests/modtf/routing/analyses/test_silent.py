@@ -72,6 +72,14 @@ def test_the_other_checkpoint_has_the_same_tokens_in_the_same_order():
             modtf.analyse_routing(one, "saturation", against=wrong)
 
 
+def test_layers_of_another_checkpoint_with_other_names_are_named():
+    arrays = ignorant(0) | {"layer_names": np.array(["0", "a"])}
+    for name in "ba":
+        last = unrelated(arrays, 1) | {"layer_names": np.array(["0", name])}
+        (found,) = modtf.analyse_routing(arrays, "saturation", against=last, permutations=2).found.values()
+        assert ("such as 'a' and 'b'." in "".join(found.notes)) == (name == "b")
+
+
 @pytest.mark.parametrize("number", [1, 2, 5, 6])
 def test_few_documents_have_too_few_pairings_for_limits(number):
     """With limits, 20% to 68% of unrelated checkpoints were outside."""
