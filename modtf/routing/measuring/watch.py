@@ -20,6 +20,7 @@ class Watch:
     Attributes:
         alike: whether all rows are equal, as in the placeholders that some formats write for dense layers.
         softmaxed: whether logits look like probabilities or sigmoid gates: all are between 0 and 1.
+        have_several: whether some token has a gate above 0 for several modules.
         num_flat: the number of tokens with the same value, except for gates of 0, for all modules.
         num_unsorted: the number of tokens that chose all experts, sorted neither by number nor by weight.
         num_experts: E, if tokens choose all experts.
@@ -28,6 +29,7 @@ class Watch:
     def __init__(self, number: int):
         self.number = number
         self.alike = self.softmaxed = True
+        self.have_several = False
         self.num_tokens = self.num_flat = self.num_unsorted = self.num_experts = 0
         self._first: NDArray[Any] = np.zeros((0, 0))
         self._num_chosen = 0
@@ -55,6 +57,7 @@ class Watch:
             logits = isinstance(layer, Gates) and layer.from_logits
             self.softmaxed = logits and _are_probabilities(rows[:FEW]) and _are_probabilities(rows)
         if isinstance(layer, Gates):
+            self.have_several = self.have_several or _have_several(rows, layer.from_logits)
             self.num_flat += _num_flat(rows, layer.from_logits)
         self.num_tokens += len(rows)
 
@@ -141,6 +144,11 @@ def _listed(numbers: Sequence[int]) -> str:
 
 def _are_probabilities(rows: NDArray[Any]) -> bool:
     return bool((rows >= 0).all() and (rows <= 1.0 + TOLERANCE).all())
+
+
+def _have_several(rows: NDArray[Any], from_logits: bool) -> bool:
+    least = -np.inf if from_logits else 0
+    return any(((some > least).sum(axis=1) > 1).any() for some in (rows[:FEW], rows))
 
 
 def _num_unsorted(experts: NDArray[Any], weights: NDArray[Any]) -> int:

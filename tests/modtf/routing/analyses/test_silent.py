@@ -12,6 +12,7 @@ from modtf.routing.analyses import ANALYSES, Options, load, read_choices, rows_o
 from modtf.routing.analyses.cache import hits
 from modtf.routing.analyses.chance import balanced_loads
 from modtf.routing.analyses.domains import counts_of_domains
+from modtf.routing.measuring.describe import ONE_ASSUMED
 from modtf.routing.measuring.estimates import mean_and_range
 
 ORDER = ("vocabulary_specialisation", "coactivation", "repetition", "consistency", "cache", "dependence")
@@ -196,3 +197,13 @@ def test_documents_without_choices_exchange_no_labels():
     columns = ["value", "chance", "chance_low", "chance_high"]
     np.testing.assert_array_equal(of_all[columns], of_some[columns])
     assert (of_all.xs("domain_distance", level="measure")["chance_high"] < 0.1).all()
+
+
+def test_the_number_of_experts_that_is_assumed_is_no_fact_about_the_router():
+    logits = np.random.default_rng(0).normal(size=(400, 8))
+    for top_k, words in ((None, "give --top_k=K (top_k=K)"), (1, "this router chooses one"), (2, None)):
+        found = modtf.analyse_routing(
+            {"activations": logits}, ["load", "coactivation"], from_logits=True, top_k=top_k, permutations=2
+        )
+        assert words is None or words in found.missing["coactivation"]
+        assert (ONE_ASSUMED in found.found["load"].notes) == (top_k is None)
