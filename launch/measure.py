@@ -23,7 +23,7 @@ import numpy as np
 from absl import flags
 
 from modtf.checks import check_number
-from modtf.files import check_writable
+from modtf.files import check_writable, replacing
 from modtf.launch.cli import Definer, run_command
 from modtf.routing import ANALYSES, FORMATS, Analysed, Routing, report_text, write_routing_report
 from modtf.routing.analyses.reading import domains_of
@@ -34,7 +34,7 @@ from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
 from modtf.routing.measuring.choices import layers_of
 from modtf.routing.measuring.compare import Run, compare_runs
 from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutations
-from modtf.routing.report.analysed import analysed_sections
+from modtf.routing.report.analysed import FOLDER, analysed_sections
 from modtf.routing.report.compared import check_comparable, write_comparison
 from modtf.routing.report.findings import held
 from modtf.routing.report.followed import followed_sections
@@ -135,20 +135,21 @@ def main(values: flags.FlagValues) -> None:
         layers, sums = measured(routing, values, probs)
         print(report_text(layers, routing.names))
         folder = out / name if len(values.activations) > 1 else out
-        bar = partial(progress_bar, desc="what they follow", unit="layer")
-        more = followed_sections(routing, folder, values.logits, values.top_k, values.seed, bar)
-        against = None if routing is routings[-1] else routings[-1]
-        analyses = run_analyses(
-            routing, wanted, partial(progress_bar, unit="layer"), against=against,
-            from_logits=values.logits, top_k=values.top_k, permutations=min(values.permutations, FEWEST),
-            confidence=values.confidence, seed=values.seed,
-        )  # fmt: skip
-        if SATURATION in analyses.found:
-            saturated[name] = analyses.found[SATURATION]
-        more += analysed_sections(analyses, folder, routing.names)
-        page = write_routing_report(
-            layers, folder, routing.names, more, held(routing, Path(path).name), analyses.found
-        )
+        with replacing(folder, "", FOLDER):
+            bar = partial(progress_bar, desc="what they follow", unit="layer")
+            more = followed_sections(routing, folder, values.logits, values.top_k, values.seed, bar)
+            against = None if routing is routings[-1] else routings[-1]
+            analyses = run_analyses(
+                routing, wanted, partial(progress_bar, unit="layer"), against=against,
+                from_logits=values.logits, top_k=values.top_k, permutations=min(values.permutations, FEWEST),
+                confidence=values.confidence, seed=values.seed,
+            )  # fmt: skip
+            if SATURATION in analyses.found:
+                saturated[name] = analyses.found[SATURATION]
+            more += analysed_sections(analyses, folder, routing.names)
+            page = write_routing_report(
+                layers, folder, routing.names, more, held(routing, Path(path).name), analyses.found
+            )
         print(f"Wrote {page}")
         if len(routings) > 1:
             runs.append(Run(name, sums, layers, layers_of(routing.whole(), values.logits, values.top_k)))
@@ -156,7 +157,8 @@ def main(values: flags.FlagValues) -> None:
         bar = partial(progress_bar, desc="compared", unit="layer")
         options = probs, values.confidence, values.seed, bar, domains_of(routings[0])
         compared = compare_runs(runs, routings[0].documents, *options)
-        page = write_comparison(runs, list(compared), out, routings[0].names, saturated, notes)
+        with replacing(out, "", FOLDER):
+            page = write_comparison(runs, list(compared), out, routings[0].names, saturated, notes)
         print(f"Wrote {page}")
 
 

@@ -40,7 +40,7 @@ def test_a_page_of_each_and_one_of_both(files, tmp_path):
     names = {path.name for path in out.iterdir()}
     assert names == {
         "comparison.html", "comparison.csv", "experts.csv", "comparison.png", "saturation.csv",
-        "saturation.png", "early", "late",
+        "saturation.png", "early", "late", ".written",
     }  # fmt: skip
     text = (out / "comparison.html").read_text()
     for name in files:
@@ -68,6 +68,14 @@ def test_a_page_of_each_and_one_of_both(files, tmp_path):
     assert "the last of the files" in text
     matched = pd.read_csv(out / "experts.csv")
     assert matched["matched"].tolist() == [number for one in expected for number in one.experts]
+
+
+def test_a_report_replaces_a_comparison(files, tmp_path):
+    out = run(tmp_path, files, "--permutations=0")
+    run(tmp_path, {"late": files["late"]}, "--permutations=0")
+    names = {path.name for path in out.iterdir()}
+    assert "measures.html" in names
+    assert not {"comparison.html", "comparison.csv", "experts.csv", "saturation.csv"} & names
 
 
 def test_layers_with_different_names_are_named(files, tmp_path, capsys):
