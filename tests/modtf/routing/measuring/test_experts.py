@@ -46,7 +46,7 @@ def test_they_equal_the_gates_that_they_come_from(routing, whole):
 
 
 def test_logits_as_weights_of_all_experts_are_named(routing):
-    """Those of the chosen experts are often all positive."""
+    """The logits of chosen experts are often all positive."""
     labels, scores, ids, _ = routing
     logits = np.log(scores) + 3
     assert (np.take_along_axis(logits, ids, axis=-1) > 0).all()
