@@ -23,7 +23,7 @@ import numpy as np
 from absl import flags
 
 from modtf.checks import check_number
-from modtf.files import check_writable
+from modtf.files import check_writable, replacing
 from modtf.launch.cli import Definer, run_command
 from modtf.routing import ANALYSES, FORMATS, Analysed, Routing, report_text, write_routing_report
 from modtf.routing.analyses.reading import domains_of
@@ -34,8 +34,8 @@ from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
 from modtf.routing.measuring.choices import layers_of
 from modtf.routing.measuring.compare import Run, compare_runs
 from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutations
-from modtf.routing.report.analysed import analysed_sections
-from modtf.routing.report.compared import check_same_tokens, write_comparison
+from modtf.routing.report.analysed import FOLDER, analysed_sections
+from modtf.routing.report.compared import check_comparable, write_comparison
 from modtf.routing.report.findings import held
 from modtf.routing.report.followed import followed_sections
 from modtf.words import progress_bar
@@ -125,32 +125,30 @@ def main(values: flags.FlagValues) -> None:
     if text := out_of_order(names):
         print(f"Warning: {text}")
     routings = [read(path, values, probs) for path in values.activations]
-    for path, routing in zip(values.activations, routings, strict=True):
-        if len(routings) > 1 and not routing.has_tokens:
-            raise ValueError(
-                f"{path} holds counts; expected tokens, because models are compared token by token."
-            )
-        check_same_tokens(routing, routings[0], path, values.activations[0])
+    notes = check_comparable(routings, values.activations)
+    for text in notes:
+        print(f"Warning: {text}")
     runs: list[Run] = []
     saturated: dict[str, Analysed] = {}
     for path, name, routing in zip(values.activations, names, routings, strict=True):
         layers, sums = measured(routing, values, probs)
         print(report_text(layers, routing.names))
         folder = out / name if len(values.activations) > 1 else out
-        bar = partial(progress_bar, desc="what they follow", unit="layer")
-        more = followed_sections(routing, folder, values.logits, values.top_k, values.seed, bar)
-        against = None if routing is routings[-1] else routings[-1]
-        analyses = run_analyses(
-            routing, wanted, partial(progress_bar, unit="layer"), against=against,
-            from_logits=values.logits, top_k=values.top_k, permutations=min(values.permutations, FEWEST),
-            confidence=values.confidence, seed=values.seed,
-        )  # fmt: skip
-        if SATURATION in analyses.found:
-            saturated[name] = analyses.found[SATURATION]
-        more += analysed_sections(analyses, folder, routing.names)
-        page = write_routing_report(
-            layers, folder, routing.names, more, held(routing, Path(path).name), analyses.found
-        )
+        with replacing(folder, "", FOLDER):
+            bar = partial(progress_bar, desc="what they follow", unit="layer")
+            more = followed_sections(routing, folder, values.logits, values.top_k, values.seed, bar)
+            against = None if routing is routings[-1] else routings[-1]
+            analyses = run_analyses(
+                routing, wanted, partial(progress_bar, unit="layer"), against=against,
+                from_logits=values.logits, top_k=values.top_k, permutations=min(values.permutations, FEWEST),
+                confidence=values.confidence, seed=values.seed,
+            )  # fmt: skip
+            if SATURATION in analyses.found:
+                saturated[name] = analyses.found[SATURATION]
+            more += analysed_sections(analyses, folder, routing.names)
+            page = write_routing_report(
+                layers, folder, routing.names, more, held(routing, Path(path).name), analyses.found
+            )
         print(f"Wrote {page}")
         if len(routings) > 1:
             runs.append(Run(name, sums, layers, layers_of(routing.whole(), values.logits, values.top_k)))
@@ -158,7 +156,9 @@ def main(values: flags.FlagValues) -> None:
         bar = partial(progress_bar, desc="compared", unit="layer")
         options = probs, values.confidence, values.seed, bar, domains_of(routings[0])
         compared = compare_runs(runs, routings[0].documents, *options)
-        print(f"Wrote {write_comparison(runs, list(compared), out, routings[0].names, saturated)}")
+        with replacing(out, "", FOLDER):
+            page = write_comparison(runs, list(compared), out, routings[0].names, saturated, notes)
+        print(f"Wrote {page}")
 
 
 def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -> Routing:

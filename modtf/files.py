@@ -12,12 +12,15 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from contextvars import ContextVar
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from modtf.checks import check_path
 
 FULL = (errno.ENOSPC, errno.EDQUOT)  # not a fault of the name: a retry may succeed
+RECORD = ".written"  # the names of the files of a report, in its folder
+_written: ContextVar[set[Path] | None] = ContextVar("written", default=None)  # by a block of `replacing`
 WRITING = ".writing-"  # the prefix of temporary files and folders
 RATIO, LARGE = 500, 1 << 28  # a zip file may unpack to this multiple of its size, or to this many bytes
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # starts of texts that a spreadsheet takes for a formula
@@ -37,8 +40,38 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             yield temporary
             flush(temporary)
             os.replace(temporary, path)
+            if (written := _written.get()) is not None:
+                written.add(path)
             with contextlib.suppress(OSError):  # unsupported by some file systems; the content is safe
                 flush(path.parent)
+
+
+@contextmanager
+def replacing(out: Path, *folders: str) -> Iterator[None]:
+    """Remove the files of an earlier block in `folders` that this block does not write.
+
+    The file `.written` in `out` lists what blocks wrote by `atomic_path`. Other files stay. If the block
+    fails, nothing is removed.
+
+    Args:
+        out: the folder of a report.
+        folders: those in `out` that this report writes to; "" is `out` itself.
+    """
+    written: set[Path] = set()
+    token = _written.set(written)
+    try:
+        yield
+    finally:
+        _written.reset(token)
+    names = {str(PurePosixPath(folder, path.name)) for path in written for folder in folders
+             if path.parent == out / folder}  # fmt: skip
+    record, places = out / RECORD, set(map(PurePosixPath, folders))
+    before = set(record.read_text(encoding="utf-8").splitlines() if record.is_file() else ())
+    earlier = {name for name in before if PurePosixPath(name).parent in places}
+    for name in earlier - names:
+        if (out / name).is_file():
+            (out / name).unlink()
+    write_text(record, "\n".join(sorted(before - earlier | names)) + "\n")
 
 
 @contextmanager

@@ -20,6 +20,19 @@ class Names:
         return str(number) if self.layers is None else self.layers[number]
 
 
+def paired_layers(names: Names, others: Names) -> str:
+    """Return a warning if layers that are paired by position have different names; otherwise ""."""
+    pairs = list(zip(names.layers or (), others.layers or (), strict=False))
+    different = [pair for pair in pairs if pair[0] != pair[1]]
+    if not different:
+        return ""
+    one, other = different[0]
+    return (
+        f"Layers are paired by position, but {len(different)} of {len(pairs)} pairs have different names, "
+        f"such as {one!r} and {other!r}. If these do not correspond, give the same layers of both."
+    )
+
+
 def check_one_kind(values: Any, what: str) -> None:
     """Raise `ValueError` if lists hold texts and numbers: NumPy would make one name of 0 and "0".
 

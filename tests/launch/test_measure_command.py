@@ -236,3 +236,20 @@ def test_experts_need_their_number(argument, words, tmp_path):
     np.savez(tmp_path / "x.npz", experts=np.arange(80).reshape(40, 2) % 6)
     with pytest.raises(ValueError, match=words):
         measure(f"--activations={tmp_path / 'x.npz'}", f"--out={tmp_path / 'report'}", *argument.split())
+
+
+def test_files_of_an_earlier_report_go(arrays, tmp_path):
+    """They would be read as parts of the new one. Files of others stay."""
+    first = saved(tmp_path / "x.npz", arrays, tokens=np.arange(TOKENS) % 7)
+    np.savez(tmp_path / "y.npz", activations=arrays["activations"])
+
+    def files(folder):
+        return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+    measure(f"--activations={first}", f"--out={tmp_path / 'report'}", "--analyses=load")
+    assert {"tokens.csv", "factors.csv", "labels.png", "analyses/load.csv"} <= files(tmp_path / "report")
+    (tmp_path / "report" / "mine.csv").write_text("mine")
+    (tmp_path / "report" / "analyses" / "mine.csv").write_text("mine")
+    for out in ("report", "other"):
+        measure(f"--activations={tmp_path / 'y.npz'}", f"--out={tmp_path / out}", "--analyses=none")
+    assert files(tmp_path / "report") == files(tmp_path / "other") | {"mine.csv", "analyses/mine.csv"}

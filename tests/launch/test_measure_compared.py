@@ -40,7 +40,7 @@ def test_a_page_of_each_and_one_of_both(files, tmp_path):
     names = {path.name for path in out.iterdir()}
     assert names == {
         "comparison.html", "comparison.csv", "experts.csv", "comparison.png", "saturation.csv",
-        "saturation.png", "early", "late",
+        "saturation.png", "early", "late", ".written",
     }  # fmt: skip
     text = (out / "comparison.html").read_text()
     for name in files:
@@ -68,6 +68,29 @@ def test_a_page_of_each_and_one_of_both(files, tmp_path):
     assert "the last of the files" in text
     matched = pd.read_csv(out / "experts.csv")
     assert matched["matched"].tolist() == [number for one in expected for number in one.experts]
+
+
+def test_a_report_replaces_a_comparison(files, tmp_path):
+    out = run(tmp_path, files, "--permutations=0")
+    run(tmp_path, {"late": files["late"]}, "--permutations=0")
+    names = {path.name for path in out.iterdir()}
+    assert "measures.html" in names
+    assert not {"comparison.html", "comparison.csv", "experts.csv", "saturation.csv"} & names
+
+
+def test_layers_with_different_names_are_named(files, tmp_path, capsys):
+    """They are paired by position, which is wrong if one file lacks a layer of the other."""
+    words = "early.npz: Layers are paired by position, but 2 of 2 pairs have different names, such as "
+    files["early"]["layer_names"], files["late"]["layer_names"] = np.array(["b", "c"]), np.array(["c", "d"])
+    page = run(tmp_path, files) / "comparison.html"
+    assert capsys.readouterr().out.count(words) == 1
+    assert page.read_text().count(words) == 1
+    for names in (["b", "c"], None):
+        files["late"] |= {"layer_names": np.array(names)} if names else {}
+        if names is None:
+            del files["late"]["layer_names"]
+        page = run(tmp_path, files) / "comparison.html"
+        assert "by position" not in capsys.readouterr().out + page.read_text()
 
 
 def test_without_labels_load_is_compared(files, tmp_path):

@@ -1,7 +1,6 @@
 """Writes a study's report: the page, its figures, its tables."""
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from modtf.analysis.report.glossary import glossary_section, measures_section
 from modtf.analysis.report.questions import question_sections
 from modtf.analysis.trained import TrainedModels
 from modtf.checks import check_choice
-from modtf.files import write_csv, write_text
+from modtf.files import replacing, write_csv, write_text
 
 PAGE = "report.html"
 FOLDERS = ("figures", "tables")  # beside it
-WRITTEN = ".written"  # the names of the files in them
 
 
 def write_report(
@@ -63,38 +61,35 @@ def write_report(
         (out / folder).mkdir(parents=True, exist_ok=True)
     judged = judge_all(study, least_learned=least_learned) if judged is None else judged
     paired = with_kinds(compare_pairs(study.performance, by=SAME, level=study.level))
-    written = _write_tables(study, out, paired, judged)
-    drawn: dict[str, list[page.Image]] = {}
-    undrawn: list[tuple[str, str]] = []
-    for name in progress(list(figures or FIGURES)):
-        images, reason = _draw(name, study, Choice(**choice), out, vector)
-        if reason:
-            undrawn.append((name, reason))
-        if images:
-            drawn[name] = images
-    for image in chain.from_iterable(drawn.values()):
-        name = image.picture.name
-        written |= {f"tables/{name}.csv", *(f"figures/{name}.{suffix}" for suffix in ("png", *vector))}
-    top, questions = question_sections(drawn)
-    parts = [
-        sections.findings_section(study, top),
-        *questions,
-        *([] if judged.columns.empty else [sections.claims_section(study, judged, drawn, least_learned)]),
-        sections.contents_section(study),
-        sections.missing_section(study),
-        sections.paired_section(paired),
-        sections.protocols_section(study),
-        measures_section(),
-        glossary_section(),
-        *sections.undrawn_section(undrawn),
-    ]
-    write_text(out / PAGE, page.render("modtf report", parts))
-    _replace_what_was(out, written)
+    with replacing(out, *FOLDERS):
+        _write_tables(study, out, paired, judged)
+        drawn: dict[str, list[page.Image]] = {}
+        undrawn: list[tuple[str, str]] = []
+        for name in progress(list(figures or FIGURES)):
+            images, reason = _draw(name, study, Choice(**choice), out, vector)
+            if reason:
+                undrawn.append((name, reason))
+            if images:
+                drawn[name] = images
+        top, questions = question_sections(drawn)
+        parts = [
+            sections.findings_section(study, top),
+            *questions,
+            *([] if judged.columns.empty else [sections.claims_section(study, judged, drawn, least_learned)]),
+            sections.contents_section(study),
+            sections.missing_section(study),
+            sections.paired_section(paired),
+            sections.protocols_section(study),
+            measures_section(),
+            glossary_section(),
+            *sections.undrawn_section(undrawn),
+        ]
+        write_text(out / PAGE, page.render("modtf report", parts))
     return out / PAGE
 
 
-def _write_tables(study: TrainedModels, out: Path, paired: pd.DataFrame, judged: pd.DataFrame) -> set[str]:
-    """Write the tables of the study; return the names of their files."""
+def _write_tables(study: TrainedModels, out: Path, paired: pd.DataFrame, judged: pd.DataFrame) -> None:
+    """Write the tables of the study."""
     tables = {
         "results": study.results,
         "summary": summarise(study.results, level=study.level),
@@ -104,7 +99,6 @@ def _write_tables(study: TrainedModels, out: Path, paired: pd.DataFrame, judged:
     }
     for name, frame in tables.items():
         write_csv(out / "tables" / f"{name}.csv", frame)
-    return {f"tables/{name}.csv" for name in tables}
 
 
 def _draw(
@@ -123,14 +117,3 @@ def _draw(
     except NothingToDraw as reason:
         return images, str(reason)
     return images, ""
-
-
-def _replace_what_was(out: Path, written: set[str]) -> None:
-    """Remove files of an earlier report that this report does not write, and record the files of this one."""
-    record = out / WRITTEN
-    before = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
-    for name in set(before) - written:
-        folder, _, file = name.partition("/")
-        if folder in FOLDERS and Path(file).name == file:
-            (out / folder / file).unlink(missing_ok=True)
-    write_text(record, "\n".join(sorted(written)) + "\n")

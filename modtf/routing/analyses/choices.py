@@ -36,6 +36,7 @@ class Choices:
         spans: the span of every token, such as a chat turn, which keeps one label when labels are permuted.
         token_ids, predicted_ids: the id of every token, and of the token that was predicted, or None.
         ranked: whether the choices of a token are sorted by weight, the largest first.
+        assumes_one: whether k = 1 is assumed, because gates of several experts came without `top_k`.
         names: the names of labels and layers.
         words: the texts of tokens, indexed by token id, or None.
         notes: what a reader has to know: the sample, the assumed documents.
@@ -55,6 +56,7 @@ class Choices:
     token_ids: Ints | None = None
     predicted_ids: Ints | None = None
     ranked: bool = False
+    assumes_one: bool = False
     names: Names = field(default_factory=Names)
     words: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from modtf.routing.labelling import Classes, frequent_tokens
 from modtf.routing.measuring.accumulator import SLICE
 from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.choices import Layer, assumed_documents, layers_of
+from modtf.routing.measuring.describe import ONE_ASSUMED, assumes_one
 from modtf.routing.measuring.experts import NONE, ChosenExperts
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.measuring.watch import Watch, left_out
@@ -64,11 +65,14 @@ def read_choices(
             f"{alone.sum()} of {len(alone)} documents have one token. They stay as they are when tokens are "
             "permuted within documents, so effects look smaller than they are."
         )
+    chosen = _chosen(routing, order, from_logits, top_k, progress)
+    if chosen["assumes_one"]:
+        notes.append(ONE_ASSUMED)
     factors = {name: values[order] for name, values in routing.factors.items()}
     domains = domains_of(routing)
     labels = None if domains is None else domains[order]
     found = Choices(
-        **_chosen(routing, order, from_logits, top_k, progress),
+        **chosen,
         sums=None,
         documents=np.unique(documents[order], return_inverse=True)[1],
         has_documents=known,
@@ -82,7 +86,9 @@ def read_choices(
     )
     if against is None:
         return found
-    return replace(found, against=replace(found, **_chosen(against, order, from_logits, top_k, iter)))
+    names = Names(found.names.labels, against.names.layers)
+    chosen = _chosen(against, order, from_logits, top_k, iter)
+    return replace(found, against=replace(found, names=names, **chosen))
 
 
 def _chosen(
@@ -97,6 +103,7 @@ def _chosen(
         "num_experts": len(routing.expert_numbers),
         "expert_numbers": routing.expert_numbers,
         "top_k": experts.shape[2],
+        "assumes_one": top_k is None and assumes_one(watches),
         "experts": experts[kept] if skipped else experts,
         "ranked": ranked,
     }

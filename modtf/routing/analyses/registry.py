@@ -15,6 +15,7 @@ from modtf.routing.measuring.estimates import FEWEST
 from modtf.routing.measuring.summarise import MOST_PERMUTATIONS, Progress
 
 TEXTS = ("title", "about", "definition", "source", "null")
+ASSUMED = "needs at least two experts per token; give --top_k=K (top_k=K) if the router chooses several"
 STREAM = 50  # of the random numbers of analyses
 COLUMNS = ("layer", "measure", "item", "value", "low", "high", "chance", "chance_low", "chance_high")
 #: a fact that an analysis can need -> what to say if a file lacks it
@@ -90,7 +91,8 @@ class Analysis:
 
     def missing(self, data: Choices) -> str | None:
         """Return one line that says why the analysis cannot be computed from `data`, or None if it can."""
-        return next((NEEDS[need] for need in self.needs if not data.has(need)), None)
+        known = NEEDS | ({"several_choices": ASSUMED} if data.assumes_one else {})
+        return next((known[need] for need in self.needs if not data.has(need)), None)
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return what the analysis finds."""

@@ -15,6 +15,7 @@ from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.choices import paired
+from modtf.routing.names import paired_layers
 
 ALL, FIRST = "router_saturation", "first_choice_saturation"
 MOST_TOKENS = 2**15
@@ -89,6 +90,8 @@ class Saturation(Analysis):
                 chance.append(drawn)
             rows += rows_of(data.layers[place], value, without, sizes, chance, options.confidence, (0, 1))
         notes, table = data.notes, pd.DataFrame(rows)
+        if text := paired_layers(data.names, data.against.names):
+            notes = (*notes, text)
         if data.num_documents < ENOUGH:
             notes = (*notes, FEW.format(data.num_documents))
             table[["chance_low", "chance_high"]] = np.nan

@@ -43,7 +43,7 @@ def expert_similarity(model: Any, *, rows: int = ROWS, seed: int = 0, progress: 
         the most similar pairs (items "i+j"); a picture and sentences.
 
     Raises:
-        ValueError: if no experts are found, or an argument is invalid.
+        ValueError: if no experts are found, an expert is missing, or an argument is invalid.
 
     Example:
         >>> found = modtf.expert_similarity("OLMoE-1B-7B")  # doctest: +SKIP
@@ -68,8 +68,15 @@ def expert_similarity(model: Any, *, rows: int = ROWS, seed: int = 0, progress: 
     picture = draw_measures(
         "similarity", "Expert similarity", frame[frame["item"] == ""], [(COSINE,), (CKA,)], names
     )
-    notes = (f"Up to {rows} rows of each matrix are used. Linear CKA depends on their number.",)
-    return Analysed(frame, tuple(sentences(frame, names)), (picture,), notes)
+    notes = [f"Up to {rows} rows of each matrix are used. Linear CKA depends on their number."]
+    most = max(len(layer.read) for layer in layers)
+    notes += [
+        f"{layer.name} has fewer experts than other layers, {len(layer.read)} of {most}. If this is one "
+        "shard of a checkpoint, give the folder that holds all of them."
+        for layer in layers
+        if len(layer.read) < most
+    ][:1]
+    return Analysed(frame, tuple(sentences(frame, names)), (picture,), tuple(notes))
 
 
 def similarities(experts: list[NDArray[Any]]) -> tuple[dict[str, Array], tuple[int, ...]]:

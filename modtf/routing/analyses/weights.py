@@ -1,6 +1,7 @@
 """Down-projections of experts, from a PyTorch model or a safetensors checkpoint."""
 
 import re
+import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -45,7 +46,8 @@ def down_projections(model: Any) -> list[Weights]:
         model: a `torch.nn.Module`, or the path of a .safetensors file or of a folder of these.
 
     Raises:
-        ValueError: if there are no experts, a file is damaged, or the axes of fused weights are ambiguous.
+        ValueError: if there are no experts, a file is damaged, an expert is missing, or the axes of fused
+            weights are ambiguous.
     """
     arrays = _of_files(model) if isinstance(model, str | Path) else _of_module(model)
     found: dict[str, dict[int, Read]] = {}
@@ -56,6 +58,12 @@ def down_projections(model: Any) -> list[Weights]:
             turned = _is_turned(name, match["layer"], shape, {n: size for n, (size, _) in arrays.items()})
             each = {i: partial(_one, read, i, turned) for i in range(shape[0])}
             found.setdefault(match["layer"], {}).update(each)
+    for name, experts in found.items():
+        if missing := sorted(set(range(max(experts) + 1)) - set(experts)):
+            raise ValueError(
+                f"{name}experts lacks the experts {reprlib.repr(missing)}; expected 0 to {max(experts)}. "
+                "This is probably one shard of a checkpoint: give the folder that holds all of them."
+            )
     layers = {name: experts for name, experts in found.items() if len(experts) > 1}
     if not layers:
         raise ValueError(

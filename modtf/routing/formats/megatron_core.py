@@ -61,6 +61,7 @@ class MegatronCore(Format):
         }
         if joined and all("logit_offset" in trace.record for layer in joined for trace in layer):
             arrays["activations"] = partial(_stacked, joined, _logits)
+            arrays["top_k"] = lambda: np.array(joined[0][0].experts.shape[1])
             arrays["num_experts"] = lambda: np.array(joined[0][0].record["logit_shape"][-1])
         return arrays
 

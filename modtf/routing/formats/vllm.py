@@ -50,6 +50,7 @@ def _documents(place: str, response: Any) -> Iterator[Document]:
     choices = _choices(response)
     if not choices:
         raise ValueError(f"{place} has no choices with {ROUTED}")
+    prompts: list[list[int]] = []
     for number, choice in enumerate(choices):
         where = f"choice {number} of {place}"
         prompt, completion = _token_ids(where, response, choice)
@@ -72,9 +73,12 @@ def _documents(place: str, response: Any) -> Iterator[Document]:
                 "last"
             )
         tokens = as_array([*prompt, *completion])[: len(routed)]
-        start = len(prompt) if number else 0  # the prompt is the same for all choices
-        if number == 1:
-            warn(f"{place} has several choices. The tokens of its prompt count once.")
+        repeats = prompt in prompts
+        if repeats and number == len(prompts):  # no choice before repeats one
+            warn(f"{place} has choices with the same prompt, whose tokens count once.")
+        if not repeats:  # a request for completions may have several prompts
+            prompts.append(prompt)
+        start = len(prompt) if repeats else 0
         known = bool((tokens >= 0).all())
         yield Document(where, routed[start:], tokens=tokens[start:] if known else None)
 

@@ -1,6 +1,6 @@
 """Texts about how tokens were measured, and about the assumptions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +13,10 @@ from modtf.routing.measuring.watch import Watch, warnings_of
 from modtf.words import plural
 
 ENOUGH = 64  # tokens: with so many, an expert that all of them chose is no chance
+ONE_ASSUMED = (
+    "The number k of experts per token is not given, so one is assumed: hard assignment counts the largest "
+    "gate of each token. If the router chooses several, give --top_k=K (top_k=K)."
+)
 
 
 class Sums(Protocol):
@@ -41,6 +45,8 @@ def how_measured(
         what = f"Counts of choices, {sums.top_k or 1} per token" + ("" if sums.top_k else " (k is unknown)")
     elif sums.top_k:
         what += f", the {sums.top_k} largest of each token"
+    elif assumes_one(sums.watches):
+        what += "; one expert per token is assumed, because top_k is not given"
     intervals = f"Intervals: {100 * confidence:g}%."
     if not sums.has_labels:
         return f"{what}. No labels. {intervals}"
@@ -61,10 +67,17 @@ def _frequencies(sums: Sums, label_probs: ArrayLike | None, names: Sequence[str]
     return f"Frequencies of labels: {', '.join(each)}"
 
 
+def assumes_one(watches: Iterable[Watch]) -> bool:
+    """Return whether gates of several experts are measured by the largest one, if top_k is not given."""
+    return any(watch.have_several for watch in watches)
+
+
 def assumed(sums: Sums, *numbered: Numbers) -> Iterator[str]:
     """Return notes about the tokens of all layers and the names of labels and documents, for the reader."""
     yield from warnings_of(sums.watches)
     yield from _shared(sums)
+    if sums.top_k is None and assumes_one(sums.watches):
+        yield ONE_ASSUMED
     for one in numbered:
         yield from lost_names(one.what, one.names)
     if not sums.has_labels:

@@ -20,7 +20,9 @@ class Watch:
     Attributes:
         alike: whether all rows are equal, as in the placeholders that some formats write for dense layers.
         softmaxed: whether logits look like probabilities or sigmoid gates: all are between 0 and 1.
+        have_several: whether some token has a gate above 0 for several modules.
         num_flat: the number of tokens with the same value, except for gates of 0, for all modules.
+        has_negative: whether scores of all experts, given as weights, are negative for some expert.
         num_unsorted: the number of tokens that chose all experts, sorted neither by number nor by weight.
         num_experts: E, if tokens choose all experts.
     """
@@ -28,6 +30,7 @@ class Watch:
     def __init__(self, number: int):
         self.number = number
         self.alike = self.softmaxed = True
+        self.have_several = self.has_negative = False
         self.num_tokens = self.num_flat = self.num_unsorted = self.num_experts = 0
         self._first: NDArray[Any] = np.zeros((0, 0))
         self._num_chosen = 0
@@ -48,6 +51,9 @@ class Watch:
             if was_alike:  # earlier rows looked like a placeholder and were not checked
                 self.check_first()
             self._refuse_repeated(layer.experts[some], first_token)
+            scores = rows[:, layer.experts.shape[1] :]
+            if scores.shape[1] > layer.experts.shape[1]:  # of all experts; -inf: never chosen
+                self.has_negative |= bool(((scores < 0) & (scores > -np.inf)).any())
             if layer.have_all:
                 self.num_experts = rows.shape[1] // 2
                 self.num_unsorted += _num_unsorted(rows[:, : self.num_experts], rows[:, self.num_experts :])
@@ -55,6 +61,7 @@ class Watch:
             logits = isinstance(layer, Gates) and layer.from_logits
             self.softmaxed = logits and _are_probabilities(rows[:FEW]) and _are_probabilities(rows)
         if isinstance(layer, Gates):
+            self.have_several = self.have_several or _have_several(rows, layer.from_logits)
             self.num_flat += _num_flat(rows, layer.from_logits)
         self.num_tokens += len(rows)
 
@@ -126,6 +133,12 @@ def warnings_of(watches: Sequence[Watch]) -> Iterator[str]:
             "experts or of their numbers. They are read in the order of experts. If they are scores in the "
             "order of numbers, give np.take_along_axis(weights, experts, axis=-1)."
         )
+    negative = [watch.number for watch in watches if watch.has_negative]
+    if negative:
+        yield (
+            f"In {_listed(negative)} some weights of experts that were not chosen are negative, as "
+            "logits are. Those of chosen experts are read as weights. If they are logits, give their softmax."
+        )
     flat = [watch.number for watch in watches if watch.num_flat and not watch.alike]
     if flat:
         most = max(watch.num_flat for watch in watches if not watch.alike)
@@ -141,6 +154,11 @@ def _listed(numbers: Sequence[int]) -> str:
 
 def _are_probabilities(rows: NDArray[Any]) -> bool:
     return bool((rows >= 0).all() and (rows <= 1.0 + TOLERANCE).all())
+
+
+def _have_several(rows: NDArray[Any], from_logits: bool) -> bool:
+    least = -np.inf if from_logits else 0
+    return any(((some > least).sum(axis=1) > 1).any() for some in (rows[:FEW], rows))
 
 
 def _num_unsorted(experts: NDArray[Any], weights: NDArray[Any]) -> int:

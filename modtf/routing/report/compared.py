@@ -16,7 +16,7 @@ from modtf.routing.analyses.registry import Analysed
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import Estimate
 from modtf.routing.measuring.compare import SHARED, Compared, Run
-from modtf.routing.names import Names
+from modtf.routing.names import Names, paired_layers
 from modtf.routing.report.findings import comparison_findings
 from modtf.routing.report.tables import ADJUSTED
 from modtf.routing.report.write import WORDS, shown
@@ -42,7 +42,23 @@ SHARES = (
 )
 
 
-def check_same_tokens(routing: Routing, first: Routing, path: str, first_path: str) -> None:
+def check_comparable(routings: Sequence[Routing], paths: Sequence[str]) -> list[str]:
+    """Return warnings about layers with different names.
+
+    Raises:
+        ValueError: if some of several files hold counts, or not the same tokens and layers as the first.
+    """
+    for path, routing in zip(paths, routings, strict=True):
+        if len(routings) > 1 and not routing.has_tokens:
+            raise ValueError(
+                f"{path} holds counts; expected tokens, because models are compared token by token."
+            )
+        _check_same_tokens(routing, routings[0], path, paths[0])
+    texts = [paired_layers(routing.names, routings[0].names) for routing in routings]
+    return [f"{path} and {paths[0]}: {text}" for path, text in zip(paths, texts, strict=True) if text]
+
+
+def _check_same_tokens(routing: Routing, first: Routing, path: str, first_path: str) -> None:
     """Raises `ValueError` unless both routed the same tokens of the same documents, in the same layers."""
     sizes = {
         "tokens": (routing.num_tokens, first.num_tokens),
@@ -71,7 +87,7 @@ def check_same_tokens(routing: Routing, first: Routing, path: str, first_path: s
 
 def write_comparison(
     runs: Sequence[Run], compared: Sequence[Compared], out: Path, names: Names,
-    saturated: Mapping[str, Analysed] | None = None,
+    saturated: Mapping[str, Analysed] | None = None, warnings: Sequence[str] = (),
 ) -> Path:  # fmt: skip
     """Write comparison.html, its tables and its pictures, and return the path of the page.
 
@@ -81,6 +97,7 @@ def write_comparison(
         out: the folder to write to.
         names: the names of labels and layers.
         saturated: run -> its router saturation against the last run, if this was asked for.
+        warnings: from `check_comparable`.
     """
     picture = draw_comparison(runs, compared, names)
     table = picture.table.assign(layer=picture.table["layer"].map(names.layer))
@@ -94,6 +111,7 @@ def write_comparison(
         page.Section(
             "What was found",
             [runs[0].measured[0].how, READ],
+            warnings,
             content=[links],
             findings=comparison_findings(compared, names),
         ),

@@ -12,6 +12,7 @@ from modtf.routing.analyses import ANALYSES, Options, load, read_choices, rows_o
 from modtf.routing.analyses.cache import hits
 from modtf.routing.analyses.chance import balanced_loads
 from modtf.routing.analyses.domains import counts_of_domains
+from modtf.routing.measuring.describe import ONE_ASSUMED
 from modtf.routing.measuring.estimates import mean_and_range
 
 ORDER = ("vocabulary_specialisation", "coactivation", "repetition", "consistency", "cache", "dependence")
@@ -70,6 +71,14 @@ def test_the_other_checkpoint_has_the_same_tokens_in_the_same_order():
     for one, wrong in ((arrays, swapped), (named, other)):
         with pytest.raises(ValueError, match="against and routing have different documents from token 0 on"):
             modtf.analyse_routing(one, "saturation", against=wrong)
+
+
+def test_layers_of_another_checkpoint_with_other_names_are_named():
+    arrays = ignorant(0) | {"layer_names": np.array(["0", "a"])}
+    for name in "ba":
+        last = unrelated(arrays, 1) | {"layer_names": np.array(["0", name])}
+        (found,) = modtf.analyse_routing(arrays, "saturation", against=last, permutations=2).found.values()
+        assert ("such as 'a' and 'b'." in "".join(found.notes)) == (name == "b")
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 6])
@@ -205,3 +214,13 @@ def test_documents_without_choices_exchange_no_labels():
     columns = ["value", "chance", "chance_low", "chance_high"]
     np.testing.assert_array_equal(of_all[columns], of_some[columns])
     assert (of_all.xs("domain_distance", level="measure")["chance_high"] < 0.1).all()
+
+
+def test_the_number_of_experts_that_is_assumed_is_no_fact_about_the_router():
+    logits = np.random.default_rng(0).normal(size=(400, 8))
+    for top_k, words in ((None, "give --top_k=K (top_k=K)"), (1, "this router chooses one"), (2, None)):
+        found = modtf.analyse_routing(
+            {"activations": logits}, ["load", "coactivation"], from_logits=True, top_k=top_k, permutations=2
+        )
+        assert words is None or words in found.missing["coactivation"]
+        assert (ONE_ASSUMED in found.found["load"].notes) == (top_k is None)

@@ -115,9 +115,22 @@ def test_a_model_and_its_checkpoint_in_shards_give_the_same(tmp_path):
     assert table.equals(modtf.expert_similarity(tmp_path).table)
 
 
+def test_a_layer_with_fewer_experts_is_named(experts, tmp_path):
+    """One shard may hold the first experts of its last layer, which have no gap."""
+    first, second = (arrays_of(experts, f"layers.{layer}.") for layer in (0, 1))
+    both = modtf.expert_similarity(save(tmp_path / "x.safetensors", first | second))
+    assert not any("fewer experts" in note for note in both.notes)
+    rest = {name: one for name, one in second.items() if "experts.3" not in name}
+    found = modtf.expert_similarity(save(tmp_path / "y.safetensors", first | rest))
+    assert "layers.1 has fewer experts than other layers, 3 of 4." in found.notes[-1]
+
+
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
+        ({f"experts.{i}.w2.weight": np.zeros((3, 4), np.float32) for i in (1, 4)},
+         r"experts.* lacks the experts \[0, 2, 3\]; expected 0 to 4\. .* one shard .* give the folder"),
+        ({"experts.7.w2.weight": np.zeros((3, 4), np.float32)}, r"lacks the experts \[0, .*, 5, \.\.\.\]"),
         ({"lm_head.weight": np.zeros((3, 3), np.float32)}, "has no layer with two or more experts"),
         ({f"experts.{i}.w2.weight": np.zeros((3, 4 + i), np.float32) for i in (0, 1)},
          r"Expert 1 of .* has weights of shape \[3, 5\]; expected \[3, 4\]"),

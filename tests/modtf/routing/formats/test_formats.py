@@ -124,9 +124,31 @@ def test_several_choices_share_a_prompt(tmp_path):
     (experts, _, tokens), *_ = writers.documents()
     response = writers.vllm_response(experts, tokens)
     response["choices"].append(response["choices"][0])
-    with pytest.warns(UserWarning, match="has several choices. The tokens of its prompt count once"):
+    with pytest.warns(UserWarning, match="has choices with the same prompt, whose tokens count once"):
         routing = modtf.read_routing(response, num_experts=writers.EXPERTS)
     np.testing.assert_array_equal(routing.factors["token"], [*tokens, *tokens[6:]])
+
+
+def test_several_prompts_in_one_response_are_documents_of_their_own():
+    """A request for completions may hold several prompts; each of its choices holds its prompt."""
+    (experts, _, tokens), (others, _, more), *_ = writers.documents()
+    response = writers.vllm_response(experts, tokens)
+    prompt = response.pop("prompt_token_ids")
+    first = response["choices"][0] | {"prompt_token_ids": prompt}
+    second = writers.vllm_response(others, more)
+    second = second["choices"][0] | {"prompt_token_ids": second["prompt_token_ids"]}
+    response["choices"] = [first, second]
+    routing = modtf.read_routing(response, num_experts=writers.EXPERTS)  # a warning would be an error
+    np.testing.assert_array_equal(routing.factors["token"], [*tokens, *more])
+    response["choices"] = [first, first, second, second]
+    with pytest.warns(
+        UserWarning, match="has choices with the same prompt, whose tokens count once"
+    ) as warned:
+        routing = modtf.read_routing(response, num_experts=writers.EXPERTS)
+    assert len(warned) == 1
+    np.testing.assert_array_equal(
+        routing.factors["token"], [*tokens, *tokens[len(prompt) :], *more, *more[len(prompt) :]]
+    )
 
 
 def test_copies_of_ranks(tmp_path):

@@ -49,16 +49,19 @@ def test_ranks_are_joined_by_their_numbers(tmp_path):
 
 
 def test_logits(tmp_path):
-    logits = np.random.default_rng(0).normal(size=(2, TOKENS, EXPERTS))
+    logits = np.random.default_rng(0).normal(size=(2, 2 * TOKENS, EXPERTS))
     parts = [bfloat16(layer).tobytes() for layer in logits]
     where = [
-        {"logit_offset": i * len(parts[0]), "logit_bytes": len(part), "logit_shape": [TOKENS, EXPERTS]}
+        {"logit_offset": i * len(parts[0]), "logit_bytes": len(part), "logit_shape": logits[0].shape}
         for i, part in enumerate(parts)
     ]
-    write(tmp_path, [[record(chosen(i), i, **where[i]) for i in (0, 1)]])
+    write(tmp_path, [[record(chosen(i, 2 * TOKENS), i, **where[i]) for i in (0, 1)]])
     (tmp_path / "logits_rank0.bin").write_bytes(b"".join(parts))
     np.testing.assert_array_equal(Arrays(tmp_path)["activations"].view(np.uint16), bfloat16(logits))
-    assert Routing.read(tmp_path, experts="experts").activations.shape == (2, TOKENS, EXPERTS)
+    for names in ({"experts": "experts"}, {"top_k": K}):  # a warning would be an error
+        assert Routing.read(tmp_path, **names).activations.shape == (2, 2 * TOKENS, EXPERTS)
+    with pytest.warns(UserWarning, match=f"holds top_k = {K}, which is not used. Give --top_k={K}"):
+        Routing.read(tmp_path)
 
 
 def test_copies_are_left_out(tmp_path):

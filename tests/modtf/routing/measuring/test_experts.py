@@ -45,6 +45,26 @@ def test_they_equal_the_gates_that_they_come_from(routing, whole):
     np.testing.assert_array_equal(found[0].module_tokens, expected[0].module_tokens)
 
 
+def test_logits_as_weights_of_all_experts_are_named(routing):
+    """The logits of chosen experts are often all positive."""
+    labels, scores, ids, _ = routing
+    logits = np.log(scores) + 3
+    assert (np.take_along_axis(logits, ids, axis=-1) > 0).all()
+    probabilities = scores / scores.sum(axis=-1, keepdims=True)
+    masked = np.where((ids[..., np.newaxis] == np.arange(EXPERTS)).any(axis=-2), logits, -np.inf)
+    for weights, are_logits in (
+        (logits, True),
+        (scores, False),
+        (2.5 * probabilities, False),
+        (masked, False),
+    ):
+        layers = measured(labels, experts=ids, weights=weights)
+        assert all(
+            any("logits are. Those of chosen" in text for text in one.warnings) == are_logits
+            for one in layers
+        )
+
+
 def test_without_weights_all_weigh_the_same(routing):
     labels, _, ids, _ = routing
     (layer, _) = measured(labels, experts=ids)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modtf.routing.measuring import measure_activations
+from modtf.routing.measuring.describe import ONE_ASSUMED
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.bfloat16])
@@ -77,3 +78,20 @@ def test_rows_of_padding_and_sigmoid_gates_are_reported():
         assert any(words in text for text in layer.warnings)
     (layer,) = measure_activations(logits, from_logits=True, permutations=0)
     assert not any("same value" in text or "between 0 and 1" in text for text in layer.warnings)
+
+
+@pytest.mark.parametrize("from_logits", [False, True])
+def test_without_top_k_one_expert_is_assumed(from_logits):
+    logits, _ = soft_tokens(num_modules=4)
+    gates = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    values = logits if from_logits else gates
+    for top_k in (None, 1, 2):
+        (layer,) = measure_activations(values, from_logits=from_logits, top_k=top_k, permutations=0)
+        assert (ONE_ASSUMED in layer.warnings) == (top_k is None)
+        assert ("one expert per token is assumed" in layer.how) == (top_k is None)
+    chosen = np.eye(4)[gates.argmax(axis=1)]
+    with np.errstate(divide="ignore"):
+        values = np.log(chosen) if from_logits else chosen
+    (layer,) = measure_activations(values, from_logits=from_logits, permutations=0)
+    assert ONE_ASSUMED not in layer.warnings, "the gates show that there is one"
+    assert "assumed" not in layer.how

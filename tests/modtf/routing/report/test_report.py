@@ -60,7 +60,8 @@ def test_the_page_and_its_files(atlas, layers):
     assert "#contents" in fetched
     for words in (
         "2 layers, 5 modules, 3 labels, 600 tokens.",
-        "Gates. Labels as frequent as observed. Intervals: 95%.",
+        "Gates; one expert per token is assumed, because top_k is not given. Labels as "
+        "frequent as observed. Intervals: 95%.",
         "adjusted mutual information",
     ):
         assert words in text
@@ -200,8 +201,8 @@ def test_the_terminal_shows_a_line_a_layer(layers):
     found = layers[0].hard.values["adjusted_mutual_information"]
     assert f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]" in lines[3]
     assert f"{layers[0].hard.values['effective_experts'].value:.1f} of 5" in lines[3]
-    assert len(lines) == 5 + 1 + 3 + 1
-    assert max(map(len, lines[:-1])) <= 110
+    assert len(lines) == 5 + 1 + 3 + 2
+    assert max(map(len, lines[:-2])) <= 110
     assert "higher:" in lines[6]
     assert "lower is better" in lines[8]
     generator = np.random.default_rng(0)
@@ -231,6 +232,7 @@ def test_without_labels_the_page_and_the_text_show_the_load(tmp_path):
 
 
 def test_warnings_that_differ_in_numbers_alone_are_one_line(layers):
+    layers = [replace(layer, warnings=layer.warnings[1:]) for layer in layers]  # the first is on top_k
     (line,) = warning_lines(layers, Names())
     assert line.startswith("2 of 5 modules")
     assert summary_table(layers, Names())["too few\ntokens"].tolist() == ["2", "2"]
