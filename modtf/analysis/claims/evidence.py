@@ -177,15 +177,17 @@ def rank_agreement(first: np.ndarray, second: np.ndarray) -> float:
 def agreement_evidence(
     frame: pd.DataFrame, first: str, second: str, name: str, level: float = LEVEL
 ) -> Evidence:
-    """Return the mean rank agreement over units with several variants; if all agree, each is one vote."""
+    """Return the mean rank agreement over units with several variants; if all agree, each is one vote.
+
+    A unit with a NaN is left out and counted as missing. A unit in which all variants tie is not counted."""
     rows = []
     for key, unit in frame.groupby(RANKED, observed=True):
         if unit["variant"].nunique() > 1:
             gamma = rank_agreement(unit[first].to_numpy(float), unit[second].to_numpy(float))
-            rows.append((*key, gamma))
+            if not np.isnan(gamma) or unit[[first, second]].isna().any(axis=None):
+                rows.append((*key, gamma))
     table = pd.DataFrame(rows, columns=[*RANKED, "agreement"])
-    undefined = table["agreement"].isna()  # drop them here: they would be counted as diverged models
-    evidence = mean_evidence(table[~undefined], "agreement", name, level=level)
+    evidence = mean_evidence(table, "agreement", name, level=level)
     if evidence.error == 0.0:  # all tasks agree, which can happen by chance with few tasks
         return as_votes(evidence, *AGREEMENT)
     return replace(evidence, limits=AGREEMENT)
