@@ -103,7 +103,8 @@ def advantages_out_of_distribution(study: TrainedModels) -> Found:
 @claim(BY_RULES, "rank agreement of the variants in and out of distribution")
 def out_follows_in(study: TrainedModels) -> Found:
     """the order out of distribution follows the order in distribution."""
-    rows, sides = study.performance, []
+    rows = study.performance
+    sides = []
     for where in (IN, OUT):
         by_variant = rows[rows["distribution"] == where].groupby([*RANKED, "variant"], observed=True)["value"]
         sides.append(by_variant.agg(lambda values: values.mean(skipna=False)).rename(where))
