@@ -137,6 +137,16 @@ def test_only_tasks_with_all_candidates_vote_and_only_shared_seeds_count():
         votes(pd.concat([rows(TWO), rows(TWO, checkpoint="best")]), ["monolithic", "modular"])
 
 
+@pytest.mark.parametrize("lost", [np.nan, np.inf])
+def test_a_task_with_a_model_that_diverged_has_no_vote_and_a_seed_that_was_not_run_is_left_out(lost):
+    losses = {"monolithic": [[1.0, lost], [1.0, 9.0], [1.0, 1.0]], "modular": [[2.0, 2.0], [2.0], [2.0, 2.0]]}
+    cast = votes(rows(losses), list(losses))
+    won = cast.pivot(index="data_seed", columns="variant", values="vote")["monolithic"]
+    np.testing.assert_array_equal(won, [np.nan, 1.0, 1.0])
+    (row,) = rank(cast).query("variant == 'monolithic'").itertuples()
+    assert (row.share, row.num_tasks, row.num_votes) == (1.0, 2, 2)
+
+
 def test_shares_are_means_of_votes_with_intervals_inside_0_and_1():
     losses = {"monolithic": [[1.0], [1.0], [1.0], [3.0]], "modular": [[2.0], [2.0], [2.0], [2.0]]}
     table = rank(votes(rows(losses), list(losses))).set_index("variant")
