@@ -127,11 +127,11 @@ def stands_on(cells: Sequence[CellFolder], checkpoint: str, table: str) -> str:
 
 
 def whole_kinds(cells: Sequence[CellFolder], planned: Sequence[Cell]) -> list[CellFolder]:
-    """Return the finished cells of the task types that have at least as many cells as planned."""
-    wanted = Counter((cell.task.arch, cell.task.setting) for cell in planned)
-    finished = [((cell.cell["arch"], cell.cell["setting"]), cell) for cell in cells if cell.is_finished]
-    counts = Counter(kind for kind, _ in finished)
-    return [cell for kind, cell in finished if counts[kind] >= wanted[kind]]
+    """Return the finished cells of the task types whose planned cells are all finished."""
+    finished = [cell for cell in cells if cell.is_finished]
+    hashes = {cell.definition.hash for cell in finished}
+    partial = {(cell.task.arch, cell.task.setting) for cell in planned if cell.hash not in hashes}
+    return [cell for cell in finished if (cell.cell["arch"], cell.cell["setting"]) not in partial]
 
 
 def find_missing(directory: Source) -> pd.DataFrame:

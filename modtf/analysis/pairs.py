@@ -19,6 +19,7 @@ from modtf.analysis.intervals import (
     warn_of_weights,
 )
 from modtf.analysis.labels import known_variants, said_by_families, with_kinds
+from modtf.analysis.ranking import share_error
 from modtf.analysis.rows import activation_rows, performance_rows
 from modtf.checks import check_choice, check_level
 from modtf.metrics import smaller_is_better
@@ -131,7 +132,8 @@ def compare_pairs(
         refuse_mixtures(matched, by, over)
         warn_of_weights(matched, by, over)
         matched["won"] = ((np.sign(matched["gain"]) + 1) / 2).where(np.isfinite(matched["gain"]))
-        table = intervals(matched, by, "advantage", level).assign(first=first, second=second)
+        table = _at_least_votes(intervals(matched, by, "advantage", level), level)
+        table = table.assign(first=first, second=second)
         for name, averaged in (("advantage", table), ("gain", intervals(matched, by, "gain", level))):
             for end, column in ENDS.items():
                 table[f"{name}{end}"] = averaged[column]
@@ -141,6 +143,15 @@ def compare_pairs(
     order = ["first", "second", *by, *(f"{name}{end}" for name in ("gain", "advantage") for end in ENDS)]
     order += ["effect_size", "wins", "num_tasks", "num_models", "num_missing"]
     return pd.concat(tables, ignore_index=True)[order] if tables else pd.DataFrame(columns=order)
+
+
+def _at_least_votes(table: pd.DataFrame, level: float) -> pd.DataFrame:
+    """Return means of advantages; if all are 1 or all -1, their interval is that of votes, as in `rank`."""
+    at_limit = (table["mean"].abs() == 1) & (table["low"] == table["high"])
+    share = (table["mean"].clip(-1, 1) + 1) / 2
+    least = 2 * share_error(share, table["num_models"]) * np.sqrt(table["num_tasks"])
+    ends = zip(("low", "high"), t_interval(table["mean"], least, table["num_tasks"], level), strict=True)
+    return table.assign(**{name: table[name].mask(at_limit, np.clip(end, -1, 1)) for name, end in ends})
 
 
 def _effect_size(matched: pd.DataFrame, by: list[str]) -> np.ndarray:
@@ -214,7 +225,7 @@ def two_sided(
     number = table["num_tasks"].to_numpy(float)
     freedom = np.where(number >= MIN_TASKS, number - 1, np.nan)
     reach = t_interval(0.0, np.sqrt(np.maximum(number, 1)), number, level)[1]  # half-width in standard errors
-    half = (high - low) / 2
+    half = np.maximum(high - value, value - low)  # one end may be that of the possible values
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = np.abs(value) * reach / half
     distance = np.where(np.isnan(distance) & (half == 0), 0.0, distance)  # 0 in every task

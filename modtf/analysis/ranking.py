@@ -18,21 +18,23 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] | None = None) -> pd.DataF
     """Return one vote for each task of each cell and condition.
 
     A task votes only if every variant was run on it. Variants are averaged over the seeds that all of them
-    have, so that no variant profits from an easier seed. Variants that tie share the vote.
+    have, so that no variant profits from an easier seed. Variants that tie share the vote. The vote is NaN
+    if one of these models diverged.
 
     Args:
         rows: see `performance_rows`.
         variants: the candidates; by default those of the families.
 
     Returns:
-        The columns of `UNIT`, `variant`, `vote` (0..1, they sum to 1) and `num_seeds`.
+        The columns of `UNIT`, `variant`, `vote` (0..1, they sum to 1; or NaN) and `num_seeds`.
 
     Raises:
         ValueError: if a model appears twice, for example for two checkpoints, or candidates cannot be
             compared, see `check_ways`.
     """
     variants = known_variants(rows["arch"].unique()) if variants is None else list(variants)
-    rows = rows[rows["variant"].isin(variants) & np.isfinite(rows["value"])]
+    rows = rows[rows["variant"].isin(variants)]
+    rows = rows.assign(value=rows["value"].where(np.isfinite(rows["value"]), np.inf))  # below, NaN: not run
     key = [*UNIT, "seed"]
     check_ways(rows)
     if rows.duplicated([*key, "variant"]).any():
@@ -50,6 +52,7 @@ def votes(rows: pd.DataFrame, variants: Sequence[str] | None = None) -> pd.DataF
     scores = means.to_numpy() * np.asarray(sign, float)[:, np.newaxis]
     best = scores == scores.min(axis=1, keepdims=True)
     share = pd.DataFrame(best / best.sum(axis=1, keepdims=True), means.index, means.columns)
+    share[np.isinf(means).any(axis=1)] = np.nan
     result = share.reset_index().melt(id_vars=list(UNIT), var_name="variant", value_name="vote")
     return result.merge(counts.reset_index(), on=list(UNIT))
 

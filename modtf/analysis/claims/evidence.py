@@ -15,7 +15,7 @@ from modtf.results.schema import KIND
 
 MOST_TASKS = 1000  # an upper limit, because nobody runs more tasks
 RANKED = [*KIND, "num_rules", "width", "data_seed"]  # models that agree in these may be ranked together
-AGREEMENT = (-1.0, 1.0)  # the range of a rank agreement
+AGREEMENT = (-1.0, 1.0)  # the range of a rank agreement, and of an advantage
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,8 @@ def mean_evidence(
 ) -> Evidence:
     """Return the mean of a column as evidence.
 
-    The mean is first taken within each data seed, then over data seeds with equal weight."""
+    The mean is first taken within each data seed, then over data seeds with equal weight. If the column
+    `advantage` is 1 in all of them, or -1, each is one vote."""
     if frame.empty:
         return Evidence(name, above=above, within=within, level=level)
     tasks = data_seed_means(frame, (), value)
@@ -137,7 +138,9 @@ def mean_evidence(
     error = float(sample.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
     evidence = Evidence(name, mean, error, count, finite, len(frame) - finite, above, within, level)
     of_tasks = tuple(zip(tasks[UNIT].tolist(), sample.tolist(), strict=True))
-    return replace(evidence, sample=of_tasks, is_ratio=value == "advantage")
+    evidence = replace(evidence, sample=of_tasks, is_ratio=value == "advantage")
+    at_limit = evidence.is_ratio and error == 0.0 and mean in AGREEMENT
+    return as_votes(evidence, *AGREEMENT) if at_limit else evidence
 
 
 def share_evidence(cast: pd.DataFrame, name: str, above: float, level: float = LEVEL) -> Evidence:
@@ -177,15 +180,17 @@ def rank_agreement(first: np.ndarray, second: np.ndarray) -> float:
 def agreement_evidence(
     frame: pd.DataFrame, first: str, second: str, name: str, level: float = LEVEL
 ) -> Evidence:
-    """Return the mean rank agreement over units with several variants; if all agree, each is one vote."""
+    """Return the mean rank agreement over units with several variants; if all agree, each is one vote.
+
+    A unit with a NaN is left out and counted as missing. A unit in which all variants tie is not counted."""
     rows = []
     for key, unit in frame.groupby(RANKED, observed=True):
         if unit["variant"].nunique() > 1:
             gamma = rank_agreement(unit[first].to_numpy(float), unit[second].to_numpy(float))
-            rows.append((*key, gamma))
+            if not np.isnan(gamma) or unit[[first, second]].isna().any(axis=None):
+                rows.append((*key, gamma))
     table = pd.DataFrame(rows, columns=[*RANKED, "agreement"])
-    undefined = table["agreement"].isna()  # drop them here: they would be counted as diverged models
-    evidence = mean_evidence(table[~undefined], "agreement", name, level=level)
+    evidence = mean_evidence(table, "agreement", name, level=level)
     if evidence.error == 0.0:  # all tasks agree, which can happen by chance with few tasks
         return as_votes(evidence, *AGREEMENT)
     return replace(evidence, limits=AGREEMENT)

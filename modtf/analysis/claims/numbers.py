@@ -70,11 +70,13 @@ def slopes(frame: pd.DataFrame, value: str) -> pd.DataFrame:
     """Return the slope of `value` against log2 R (least squares) for every series of models that differ in R.
 
     Returns:
-        The columns of `SERIES` and `slope`, the change per doubling of R. No row for a series with one R.
+        The columns of `SERIES` and `slope`, the change per doubling of R; NaN if a value is not finite. No
+        row for a series with one R.
     """
-    frame = frame[np.isfinite(frame[value])].assign(x=lambda rows: np.log2(rows["num_rules"].astype(float)))
+    frame = frame.assign(x=np.log2(frame["num_rules"].astype(float)), finite=np.isfinite(frame[value]))
     frame = frame.assign(xx=frame["x"] ** 2, xy=frame["x"] * frame[value])
-    means = frame.groupby(list(SERIES), observed=True)[["x", value, "xx", "xy"]].mean()
+    series = frame.groupby(list(SERIES), observed=True)
+    means = series[["x", value, "xx", "xy"]].mean()
     spread = means["xx"] - means["x"] ** 2
-    slope = (means["xy"] - means["x"] * means[value]) / spread.where(spread > 1e-9)
-    return slope.rename("slope").dropna().reset_index()
+    slope = (means["xy"] - means["x"] * means[value]) / spread
+    return slope.where(series["finite"].all())[spread > 1e-9].rename("slope").reset_index()

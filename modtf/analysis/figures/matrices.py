@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
 
 from modtf.analysis.figures.base import Picture
 from modtf.analysis.figures.layout import Look, panels
@@ -48,15 +49,16 @@ def heat_maps(tables: list[pd.DataFrame], *drawn: Any) -> Picture:
 
 def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """Draw a heat map: rules downwards, modules to the right."""
-    values = data.pivot(index="rule", columns="module", values="probability")
+    rules = list(data["rule"].unique())  # pandas would sort names: rule_10 before rule_2
+    values = data.pivot(index="rule", columns="module", values="probability").reindex(rules)
     aspect: Any = "equal" if values.shape[0] == values.shape[1] else "auto"
     axes.imshow(values, COLOURS, vmin=0, vmax=1, interpolation="nearest", aspect=aspect)
     for axis, index, most in zip((axes.yaxis, axes.xaxis), values.axes, NAMES, strict=True):
         every = 1 if len(index) <= 8 else len(index) - 1  # label only the ends of long number axes
-        every = math.ceil(len(index) / most) if isinstance(index, pd.CategoricalIndex) else every
+        every = every if is_numeric_dtype(index.dtype) else math.ceil(len(index) / most)
         axis.set_ticks(range(0, len(index), every), [str(name) for name in index[::every]])
     axes.grid(False)
     axes.set_anchor("W")
     axes.tick_params(labelsize=7, length=2, rotation=0)
-    probs = data.groupby("rule", observed=True)[UNEQUAL].first() if UNEQUAL in data else None
+    probs = data.groupby("rule", observed=True)[UNEQUAL].first()[rules] if UNEQUAL in data else None
     axes.set(xlabel=f"alignment {alignment(values, probs):.2f}", ylabel="")

@@ -50,10 +50,10 @@ def shares(study: TrainedModels) -> tuple[pd.DataFrame, str]:
     fields = {f"all {COUNTS[len(everyone)] if len(everyone) < len(COUNTS) else ''}".strip(): everyone}
     fields |= {f"{reference} against {everyone[0]}": two} if len(set(two)) > 1 else {}
     for field, candidates in fields.items():
-        cast = votes(rows, candidates)
+        cast = votes(rows, candidates).dropna(subset="vote")
         absent = most - len(cast[list(UNIT)].drop_duplicates())
         lacking += (
-            [f"{absent} of {most} votes on '{field}' are left out because a candidate is missing"]
+            [f"{absent} of {most} votes on '{field}' are left out because a candidate is missing or diverged"]
             if absent
             else []
         )
@@ -79,10 +79,12 @@ def shares(study: TrainedModels) -> tuple[pd.DataFrame, str]:
 
 
 def _voting(rows: pd.DataFrame, candidates: Sequence[str]) -> pd.DataFrame:
-    """Return the rows behind the votes: of tasks and seeds that have a value of every candidate."""
-    rows = rows[rows["variant"].isin(candidates) & np.isfinite(rows["value"])]
+    """Return the rows behind the votes: of tasks and seeds with every candidate, none diverged."""
+    rows = rows[rows["variant"].isin(candidates)]
     found = rows.groupby([*UNIT, "seed"], observed=True)["variant"].transform("nunique")
-    return rows[found == len(candidates)]
+    rows = rows[found == len(candidates)]
+    finite = np.isfinite(rows["value"]).groupby([rows[name] for name in UNIT], observed=True)
+    return rows[finite.transform("all")]
 
 
 def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:

@@ -6,7 +6,7 @@ libraries' accuracy in distribution is at least 90%.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -176,7 +176,7 @@ def modular_encoders_beat_one_of_mixed_modules(study: TrainedModels) -> Found:
 
 @claim(*MAIN, figure="libraries_bars")
 def more_data_do_not_close_the_gap(study: TrainedModels) -> Found:
-    """with ten times the data the gap stays over 5 points, and the best library has modular encoders."""
+    """with ten times the data the gap stays over 5 points, and libraries with modular encoders are best."""
     options = ",".join(study.results["task_options"].unique())
     if number(options, "examples", PUBLISHED_EXAMPLES) <= PUBLISHED_EXAMPLES:
         return
@@ -186,10 +186,8 @@ def more_data_do_not_close_the_gap(study: TrainedModels) -> Found:
             if name != "group_group_group":
                 yield from over(study, "group_group_group", name)
     if "question=comparison" in options:
-        mean = errors(study, OUT, *MAIN)[list(MAIN)].mean()
-        if mean.notna().all():
-            others = [name for name in MAIN if name not in MODULAR]
-            yield from over(study, str(mean[list(MODULAR)].idxmin()), str(mean[others].idxmin()))
+        for first, second in product(MODULAR, [name for name in MAIN if name not in MODULAR]):
+            yield from over(study, first, second)
 
 
 @claim("routed", figure="activation", statistic="alignment below that of permuted sub-tasks")

@@ -222,6 +222,20 @@ def test_models_that_diverged_are_counted(at_tail):
     assert len(study.diverged) == 4
 
 
+def test_trends_votes_and_orders_count_models_that_diverged(at_tail):
+    """monolithic diverged at R = 8 in tasks 0 and 2: no trend, vote or order is made of what is left."""
+    diverged = losses_of(at_tail, "monolithic") & at_tail["num_rules"].eq(8)
+    diverged &= at_tail["data_seed"].isin([0, 2])
+    frame, whole = at_tail.assign(value=at_tail["value"].mask(diverged)), Study(at_tail)
+    names = ["advantage_grows", "gt_modular_wins", "out_follows_in"]
+    rows, before = (study.claims(names).set_index("evidence") for study in (Study(frame), whole))
+    lost = {"gt_modular over monolithic": 4, "in distribution": 2, "order of the variants": 2}
+    assert rows.loc[list(lost), "num_missing"].to_dict() == lost
+    assert (rows["num_models"] + rows["num_missing"] == before["num_models"]).all()
+    one_r = Study(at_tail[at_tail["num_rules"] == 8]).claims(["advantage_grows"])
+    assert set(one_r["num_missing"]) == {0}  # no trend, by design
+
+
 def test_variants_of_users_do_not_count(at_tail):
     """One claim for votes, pairs, slopes and orders: the judge leaves out the others before it asks them."""
     names = ["gt_modular_wins", "modular_op_collapses_less", "collapse_grows", "out_follows_in"]

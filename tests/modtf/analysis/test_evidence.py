@@ -9,6 +9,8 @@ from modtf.analysis.claims.judge import CONTRADICTED, NOT_ENOUGH, SUPPORTED, UND
 from modtf.analysis.ranking import share_error
 from modtf.analysis.ratios import as_ratio
 
+CLAIM = Claim(text="", figure="", statistic="", evidence=lambda study: iter(()))
+
 
 def sample(values, **bounds):
     frame = pd.DataFrame({"data_seed": range(len(values)), "value": values})
@@ -81,9 +83,8 @@ def test_tasks_that_would_decide_are_those_of_the_side_that_the_number_lies_on()
     """They support on the claimed side and contradict on the other, corrected for all looks."""
     kinds = [("mlp", setting, "") for setting in ("regression", "classification")]
     right, wrong = Evidence("right", 0.1, 0.1, 5, 5), Evidence("wrong", -0.1, 0.1, 5, 5)
-    claim = Claim(text="", figure="", statistic="", evidence=lambda study: iter(()))
     pieces = [(kind, piece) for kind in kinds for piece in (right, wrong)]
-    judged = judge._judge("it", claim, pieces).set_index("evidence")
+    judged = judge._judge("it", CLAIM, pieces).set_index("evidence")
     assert set(judged["verdict"]) == {UNDECIDED}
     assert (judged["p_against"] > 0.025).all()
     assert set(judged.loc["right", "num_tasks_needed"]) == {right.tasks_needed()}
@@ -123,6 +124,25 @@ def test_orders_that_all_agree_are_no_surer_than_as_many_votes():
     assert three.interval[1] == many.interval[1] == 1
     mixed = agreement([[1, 1], [1, -1], [1, 1]])
     assert mixed.error == pytest.approx(np.std([1, 0, 1], ddof=1) / np.sqrt(3))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_advantages_that_all_lie_at_their_limit_are_no_surer_than_as_many_votes(sign):
+    """One variant has no error in any task, the other has: the advantage cannot vary."""
+
+    def evidence(tasks):
+        frame = pd.DataFrame({"data_seed": range(tasks), "advantage": float(sign)})
+        return mean_evidence(frame, "advantage", "it")
+
+    three, six = evidence(3), evidence(6)
+    assert three.error == pytest.approx(2 * share_error(pd.Series([1.0]), pd.Series([3])).iloc[0])
+    assert not three.supports
+    assert min(three.p_for, three.p_against) > 0.05
+    assert six.supports == (sign > 0)
+    low, high = sorted(sign * end for end in six.interval)
+    assert 0 < low < high == 1
+    (row,) = judge._judge("it", CLAIM, [(("mlp", "regression", ""), three)]).itertuples()
+    assert row.verdict == UNDECIDED
 
 
 def test_a_claim_needs_all_and_one_refutes_it():

@@ -129,6 +129,23 @@ def test_the_overview_draws_means_over_widths_and_options_within_a_data_seed(who
         np.testing.assert_allclose(lines[colours[variant]].get_ydata(orig=False), expected)
 
 
+def test_named_rules_stay_in_order_if_models_have_different_numbers_of_rules():
+    """pandas joins two lists of names to plain text, which it sorts: rule_10 would come before rule_2."""
+    probs = np.arange(1.0, 12.0)
+    tables = [
+        as_table(
+            np.eye(r), [f"rule_{i}" for i in range(r)], probs[:r] / probs[:r].sum(), num_rules=r, variant="a"
+        )
+        for r in (3, 11)
+    ]
+    picture = heat_maps(tables, "map", "Map", "", None, "num_rules")
+    small, large = picture.figure.subfigs[0].axes[:2]
+    for axes, r in ((small, 3), (large, 11)):
+        assert [text.get_text() for text in axes.get_yticklabels()] == [f"rule_{i}" for i in range(r)]
+        np.testing.assert_array_equal(axes.images[0].get_array(), np.eye(r))
+        assert axes.get_xlabel() == "alignment 0.00"
+
+
 @pytest.mark.parametrize(("rule_probs", "text"), [(None, "alignment 0.25"), ((0.8, 0.2), "alignment 0.10")])
 def test_a_heat_map_shows_the_alignment_of_the_rules_frequencies(rule_probs, text):
     values = np.array([[1.0, 0.0], [0.5, 0.5]])  # half of the second rule's tokens are not matched

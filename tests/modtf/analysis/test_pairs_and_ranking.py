@@ -4,7 +4,8 @@ import pytest
 from scipy import stats
 
 from modtf.analysis import IN, compare_pairs, holm, match_members, rank, votes
-from modtf.analysis.pairs import as_one_family
+from modtf.analysis.pairs import as_one_family, two_sided
+from modtf.analysis.ranking import share_error
 
 
 def rows(losses, **changes):
@@ -44,6 +45,21 @@ def test_a_comparison_by_hand():
     assert row["wins"] == pytest.approx((1 + 0.5 + 1 + 0) / 4)
     assert (row["num_tasks"], row["num_models"]) == (2, 4)
     assert row["gain_high"] - row["gain"] == pytest.approx(12.706 * 0.25 / np.sqrt(2) / np.sqrt(2), rel=1e-3)
+
+
+@pytest.mark.parametrize("best", ["modular", "monolithic"])
+def test_advantages_that_all_lie_at_their_limit_have_an_interval_and_p(best):
+    """One variant has no error in any of three tasks, as in a share of three votes that are alike."""
+    losses = {"modular": [[1.0], [2.0], [3.0]], "monolithic": [[1.0], [2.0], [3.0]], best: [[0.0]] * 3}
+    (row,) = compare_pairs(rows(losses), pairs=PAIR).itertuples()
+    (share,) = rank(votes(rows(losses), list(losses))).query("variant == 'modular'").itertuples()
+    ends = row.advantage_low, row.advantage, row.advantage_high
+    assert ends == pytest.approx([2 * end - 1 for end in (share.low, share.share, share.high)])
+    assert ends[0] < ends[2]
+    table = pd.DataFrame({"gain": ends[1], "low": ends[0], "high": ends[2], "num_tasks": [3]})
+    error = 2 * share_error(pd.Series([1.0]), pd.Series([3]))
+    assert two_sided(table) == pytest.approx(2 * stats.t.sf(1 / error, 2))
+    assert two_sided(table)[0] > 0.1
 
 
 def test_a_comparison_has_the_columns_that_were_asked_for():
@@ -119,6 +135,16 @@ def test_only_tasks_with_all_candidates_vote_and_only_shared_seeds_count():
     assert votes(rows(TWO)).empty
     with pytest.raises(ValueError, match="more than once"):
         votes(pd.concat([rows(TWO), rows(TWO, checkpoint="best")]), ["monolithic", "modular"])
+
+
+@pytest.mark.parametrize("lost", [np.nan, np.inf])
+def test_a_task_with_a_model_that_diverged_has_no_vote_and_a_seed_that_was_not_run_is_left_out(lost):
+    losses = {"monolithic": [[1.0, lost], [1.0, 9.0], [1.0, 1.0]], "modular": [[2.0, 2.0], [2.0], [2.0, 2.0]]}
+    cast = votes(rows(losses), list(losses))
+    won = cast.pivot(index="data_seed", columns="variant", values="vote")["monolithic"]
+    np.testing.assert_array_equal(won, [np.nan, 1.0, 1.0])
+    (row,) = rank(cast).query("variant == 'monolithic'").itertuples()
+    assert (row.share, row.num_tasks, row.num_votes) == (1.0, 2, 2)
 
 
 def test_shares_are_means_of_votes_with_intervals_inside_0_and_1():

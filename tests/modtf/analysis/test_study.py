@@ -3,10 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from simulated_results import TRAINING, World, results_of, simulate, write_cell
+from simulated_results import TRAINING, World, cells_of, results_of, simulate, write_cell
 
 from modtf import Cell, Task
 from modtf.analysis import Study, find_missing
+from modtf.analysis.contents import whole_kinds
 from modtf.families import FAMILIES
 from modtf.results import find_cells, load_results, with_categories
 
@@ -159,3 +160,14 @@ def test_only_what_was_asked_for_is_missing(tmp_path):
     (begun / "error.json").write_text("{}")
     (row,) = find_missing(tmp_path).itertuples()
     assert (row.status, row.detail) == ("failed", f"{begun / 'error.json'} says why")
+
+
+def test_cells_of_another_study_do_not_stand_for_planned_ones(tmp_path):
+    """Both kinds have two cells. One of those of classification has an R that was not planned."""
+    sizes = {"variants": ["modular"], "data_seeds": [0], "seeds": [0]}
+    planned = list(cells_of(rules=[2, 8], **sizes))
+    simulate(tmp_path, settings=["regression"], rules=[2, 8], num_evaluations=1, **sizes)
+    simulate(tmp_path, settings=["classification"], rules=[2, 32], num_evaluations=1, **sizes)
+    kept = whole_kinds(find_cells(tmp_path), planned)
+    assert {cell.cell["setting"] for cell in kept} == {"regression"}
+    assert len(kept) == 2

@@ -154,8 +154,25 @@ def test_models_that_diverged_have_not_learned():
     [line] = learning_words(none, 0.25)
     assert line.endswith("R = 4: all models diverged. Its models are left out of the verdicts.")
     without = Study(study.results.drop(columns="router"), history.iloc[:0])
-    with pytest.raises(ValueError, match=r"MLP regression with R = 4 has no evaluations during training"):
+    with pytest.raises(ValueError, match=r"MLP regression with R = 4 has fewer than two evaluations"):
         without.claims(["gt_modular_wins"], least_learned=0.25)
+
+
+def test_what_one_evaluation_shows_is_unknown():
+    """`modular` was evaluated once, at its end; the share is that of a model with two evaluations, if any."""
+    end = results().query("measure == 'loss' and condition == 'iid'").assign(step=20, value=0.5)
+    once = Study(results(), end)
+    assert shares_learned(once)["share"].isna().all()
+    [line] = learning_words(once, 0.0)
+    assert line == (
+        "MLP regression, R = 4: fewer than two evaluations during training, so the share that the best "
+        "variant learned is unknown."
+    )
+    with pytest.raises(ValueError, match=r"R = 4 has fewer than two evaluations during training"):
+        once.claims(["gt_modular_wins"], least_learned=0.25)
+    start = end[end["variant"] == "monolithic"].assign(step=0, value=1.0)
+    twice = Study(results(), pd.concat([start, end.assign(value=0.9)]))
+    assert shares_learned(twice)["share"].tolist() == [pytest.approx(0.1)]
 
 
 def test_a_history_keeps_only_the_protocols_of_the_study():

@@ -7,12 +7,14 @@ import keras
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from modtf.analysis.figures import NothingToDraw
+from modtf.analysis.figures.layout import Look
 from modtf.analysis.study import Study
 from modtf.experiments.corruptions.accuracy import PARTS, differences, methods, table_1, trainings
 from modtf.experiments.corruptions.claims import correlations, lowest_severity_is_easier
-from modtf.experiments.corruptions.figures import learned
+from modtf.experiments.corruptions.figures import _scatter, learned
 from modtf.experiments.corruptions.invariance import ClassActivation, invariance_rows, invariance_scores
 from modtf.experiments.corruptions.trainers import TEMPERATURE, ContrastiveLoss
 from modtf.results.schema import COLUMNS
@@ -239,6 +241,13 @@ def test_methods_that_did_not_learn_are_not_in_pictures_of_invariance():
     simulated = study()
     simulated.results.loc[simulated.results["variant"] == "erm", "value"] = 90.0
     assert set(learned(simulated.of_kind(*KIND))) == {"contrastive", "modular", f"modular ({FIXED})"}
+
+
+def test_the_correlation_of_a_picture_has_no_p_because_compositions_are_no_sample_of_tasks():
+    axes = Figure().subplots()
+    points = pd.DataFrame({"variant": "erm", "x": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 2.0, 3.0, 5.0]})
+    _scatter(axes, points, {"erm": Look("black", "o")})
+    assert axes.get_xlabel() == "erm 0.98"
 
 
 def test_figures_show_every_method():

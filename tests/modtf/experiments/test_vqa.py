@@ -12,7 +12,7 @@ import modtf
 from modtf.analysis.claims import CLAIMS, judge_all
 from modtf.analysis.figures import NothingToDraw
 from modtf.experiments.vqa import FAMILY, MAIN, SETS, number
-from modtf.experiments.vqa.claims import against_chance, routed
+from modtf.experiments.vqa.claims import MODULAR, against_chance, routed
 from modtf.experiments.vqa.figures import accuracies
 from modtf.families import FAMILIES
 from modtf.families.vqa_questions import QUESTIONS
@@ -101,6 +101,17 @@ def test_the_libraries_are_held_against_each_other_not_against_one():
 def test_ten_times_the_data_are_asked_for():
     judged = judge_all(study_of(results(examples=210_000)), JUDGED[-1:])
     assert set(judged["verdict"]) == {"not enough runs"}
+
+
+def test_libraries_are_not_chosen_by_the_errors_that_judge_them():
+    """One of three libraries with modular encoders is worse; the best is not."""
+    worse = {**NOVEL, "sub_sub_sub": 35}
+    judged = judge_all(study_of(results(rounds=[2], novel=worse)), JUDGED[-1:]).set_index("evidence")
+    others = ("all_all_all", "all_group_group")
+    pairs = {f"{first} over {second}" for first, second in product(MODULAR, others)}
+    assert pairs < set(judged.index)
+    wrong = judged.index[judged["evidence_verdict"] == "contradicted"]
+    assert set(wrong) == {f"sub_sub_sub over {second}" for second in others}
 
 
 def test_accuracy_against_combinations():

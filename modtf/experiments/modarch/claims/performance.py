@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import numpy as np
+import pandas as pd
+
 from modtf.analysis.claims.evidence import RANKED, Evidence, agreement_evidence, mean_evidence, share_evidence
 from modtf.analysis.claims.numbers import advantage, slopes
 from modtf.analysis.claims.registry import Found
@@ -100,8 +103,13 @@ def advantages_out_of_distribution(study: TrainedModels) -> Found:
 @claim(BY_RULES, "rank agreement of the variants in and out of distribution")
 def out_follows_in(study: TrainedModels) -> Found:
     """the order out of distribution follows the order in distribution."""
-    by_model = study.performance.groupby([*RANKED, "distribution", "variant"], observed=True)
-    table = by_model["value"].mean().unstack("distribution").reindex(columns=[IN, OUT]).dropna().reset_index()
+    rows = study.performance
+    sides = []
+    for where in (IN, OUT):
+        by_variant = rows[rows["distribution"] == where].groupby([*RANKED, "variant"], observed=True)["value"]
+        sides.append(by_variant.agg(lambda values: values.mean(skipna=False)).rename(where))
+    table = pd.concat(sides, axis=1, join="inner").reset_index()
+    table[IN] = table[IN].where(np.isfinite(table[IN]))  # diverged; an infinite loss out of it is the last
     yield agreement_evidence(table, IN, OUT, "order of the variants", study.level)
 
 
