@@ -53,6 +53,9 @@ def train(
     `tf.distribute.MirroredStrategy` with several replicas (build the model in its scope), Keras supports
     neither. Both are then switched off, and one line says so.
 
+    A second call continues from the model's weights, but reads the same batches from the first one on, and
+    its optimizer and schedule start anew. Give another `seed` for fresh batches.
+
     Args:
         model: a model of `modtf.build`, or any `keras.Model` that returns `{"target", "activation"}`, or
             `{"target"}` alone.
