@@ -50,7 +50,8 @@ class RoutedModel(keras.Model):
         """
         task, name = self.population.task, at_place("router", place)
         rules, dtype = self._place(place).num_rules, self.variable_dtype
-        setup = RouterSetup(self.initial, rules, rule_width, hidden, use_bias, dtype, name)
+        is_hidden = bool(option_of(task, "hidden"))
+        setup = RouterSetup(self.initial, rules, rule_width, hidden, use_bias, dtype, name, is_hidden)
         runs, options = str(task.family.variant(self.variant).router), self.router_options
         if modules is not None and "modules" in options_of(ROUTERS[runs], "__init__", skip=2):
             options = {"modules": modules, **options}
