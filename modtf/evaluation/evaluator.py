@@ -66,8 +66,7 @@ def evaluate(
         population = replace(population, seeds=model.population.seeds)  # of the training data
     evaluation = Evaluation() if evaluation is None else evaluation
     check_type("evaluation", evaluation, Evaluation)
-    if compiled_of(model) is None:  # otherwise training has set the precision
-        use_precision("float32")
+    use_precision(getattr(compiled_of(model), "precision", "float32"))
     scores = Evaluator(model, population, evaluation, split, seed, data).run()
     members = [scores.member(i) for i in range(len(population))]
     return members if population.has_axis else members[0]
