@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import keras
@@ -12,7 +12,7 @@ from modtf.checks import check_choice, check_type
 from modtf.condition import IID
 from modtf.evaluation.accumulate import Accumulator, ActivationSums, PerformanceSums, State
 from modtf.evaluation.batches import alike, choose_place, evaluation_batches
-from modtf.evaluation.outputs import failures_explained, find_outputs, find_routers
+from modtf.evaluation.outputs import failures_explained, find_outputs, find_routers, measured_population
 from modtf.evaluation.programs import compiled_of
 from modtf.evaluation.scores import Rows, Scores, measure_members, rates, rows_of_sums
 from modtf.family import Family
@@ -40,7 +40,9 @@ def evaluate(
     Args:
         model: any `keras.Model` that takes features and returns `{"target", "activation"}`, or `{"target"}`
             alone, which is measured by performance, as one module.
-        task: its task, or the list of tasks of a population.
+        task: its task, or the list of tasks of a population; for a model of `modtf.build` the ones that it
+            was built for or trained on last. `modtf.train` records tasks and seeds as `model.trained_on`, a
+            `Population`. Set it for a model that was trained otherwise or is measured on another task.
         evaluation: how much data to read; `Evaluation()` by default.
         split: "test" or "validation".
         seed: of the evaluation stream.
@@ -61,9 +63,8 @@ def evaluate(
         >>> scores = modtf.evaluate(model, task)
         >>> scores["loss"], scores["loss_scale2"], scores["alignment"]
     """
-    population = Population.of(task)
-    if isinstance(model, ModularModel) and task is not population:
-        population = replace(population, seeds=model.population.seeds)  # of the training data
+    population = measured_population(model, task)
+    check_choice("split", split, ("test", "validation"))
     evaluation = Evaluation() if evaluation is None else evaluation
     check_type("evaluation", evaluation, Evaluation)
     use_precision(getattr(compiled_of(model), "precision", "float32"))

@@ -137,6 +137,7 @@ def train(
         smaller = Evaluation().smaller(TRAINING_FACTOR, population.family.while_training)
         sizes = smaller if evaluation is None else evaluation
         evaluation = EvaluateCallback(Evaluator(model, population, sizes, "validation", data=data))
+    model.trained_on = population  # `modtf.evaluate` reads its seeds
     return fit_model(
         model,
         population,

@@ -191,3 +191,21 @@ def test_splits_and_seeds_are_other_data_for_every_task_of_a_population(small_si
 def test_a_task_of_another_shape_is_refused(task, message):
     with pytest.raises(ValueError, match=message):
         modtf.evaluate(build(Task(), "modular", 4), task)
+
+
+def test_another_task_of_the_same_shape_is_refused_unless_it_was_trained_on(small_sizes):
+    tasks, others = [Task(), Task(data_seed=1)], [Task(), Task(data_seed=2)]
+    model = built(tasks, "modular", 4, [0, 0])
+    for given in (others, Population.of(others)):
+        with pytest.raises(
+            ValueError, match=r"built for mlp_regression_r2_task1, but received .*_r2_task2\. "
+        ):
+            modtf.evaluate(model, given, evaluation=small_sizes)
+    model.trained_on = Population.of(others)
+    for given in (others, tasks):
+        modtf.evaluate(model, given, evaluation=small_sizes)
+
+
+def test_training_data_are_no_split_of_an_evaluation(member):
+    with pytest.raises(ValueError, match="split='train' is not known; expected one of test, validation"):
+        modtf.evaluate(member, TASK, split="train")
