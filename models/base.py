@@ -199,7 +199,7 @@ class ModularModel(RoutedModel):
         for variable, source in zip(self.variables, other.variables, strict=True):
             variable.assign(source)
         self.population, self.initial = other.population, other.initial
-        self.tasks, self.seeds = other.tasks, other.seeds
+        self.tasks, self.seeds, self.trained_on = other.tasks, other.seeds, other.trained_on
 
     def get_config(self) -> dict[str, Any]:
         members = {"tasks": [task.to_dict() for task in self.tasks], "seeds": list(self.seeds)}

@@ -84,7 +84,7 @@ def _built(model: ModularModel, variant: str, width: int) -> ModularModel:
     made = build(
         model.population, variant, width, dtype=model.dtype_policy.name, router=modules, **model.options
     )
-    made.trained_on = getattr(model, "trained_on", None)
+    made.trained_on = model.trained_on
     return made
 
 

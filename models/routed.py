@@ -26,6 +26,8 @@ class RoutedModel(keras.Model):
     #: without a members axis a model has one member, and the members of a cell train one after the other
     has_members_axis: ClassVar[bool] = True
 
+    trained_on: Population | None = None  # set by `modtf.train`
+
     _routers_are_sound = False  # set by `check_routers`
 
     router: Router
