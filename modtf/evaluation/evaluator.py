@@ -14,7 +14,7 @@ from modtf.evaluation.accumulate import Accumulator, ActivationSums, Performance
 from modtf.evaluation.batches import alike, choose_place, evaluation_batches
 from modtf.evaluation.outputs import failures_explained, find_outputs, find_routers, measured_population
 from modtf.evaluation.programs import compiled_of
-from modtf.evaluation.scores import Rows, Scores, measure_members, rates, rows_of_sums
+from modtf.evaluation.scores import Rows, Scores, measure_members, rates, rows_of_sums, without
 from modtf.family import Family
 from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
@@ -161,15 +161,15 @@ class Evaluator:
         with failures_explained(self.model, self.population, self.evaluation):
             rows = self._performance()
             activation, of_places = self._activation()
-        known = 1.0 if self._is_finite() else np.nan
-        rows = {name: known * values for name, values in {**rows, **of_places}.items()}
-        return Scores(rows, {place: known * matrix for place, matrix in activation.items()})
+        return without(Scores({**rows, **of_places}, activation), self._diverged())
 
-    def _is_finite(self) -> bool:
-        """Return whether a lone member's weights are finite: on a CPU, ReLU and pooling hide NaN."""
-        if len(self.population) > 1:  # compiled by XLA, which keeps NaN
-            return True
-        return all(np.isfinite(keras.ops.convert_to_numpy(w)).all() for w in self.model.trainable_weights)
+    def _diverged(self) -> np.ndarray:
+        """Return which members [P] have weights that are not finite: ReLU and fixed routing hide NaN."""
+        lost = np.zeros(members := len(self.population), bool)
+        by_member = members == 1 or isinstance(self.model, ModularModel)  # a user's has a layout of its own
+        for weight in self.model.trainable_weights if by_member else ():
+            lost |= ~np.isfinite(keras.ops.convert_to_numpy(weight)).reshape(members, -1).all(axis=1)
+        return lost
 
     def _performance(self) -> Rows:
         """Return performance by condition and group, and the rows of probes."""

@@ -138,6 +138,22 @@ def test_a_diverged_member_is_nan_and_leaves_the_others_alone(population, sizes)
         assert np.isnan(values[1]), key  # also errors, although NaN is a wrong answer or a right one
 
 
+def test_a_diverged_member_is_nan_where_fixed_routing_hides_it(small_sizes):
+    """Its p stays one-hot, which counted as perfect measures in the means over members."""
+    population = Population.of([TASK, TASK.replace(data_seed=1)], [0, 1])
+    model = built(population, "gt_modular", 4)
+    for variable in model.trainable_variables:
+        values = variable.numpy()
+        values[1] = np.nan
+        variable.assign(values)
+    scores = Evaluator(model, population, small_sizes).run()
+    for key, (whole, diverged) in scores.rows.items():
+        assert np.isfinite(whole), key
+        assert np.isnan(diverged), key
+    assert np.isnan(scores.activation[""][1]).all()
+    assert np.isfinite(scores.activation[""][0]).all()
+
+
 def built(*args, **options):
     """A model without XLA compilation, which would take seconds."""
     model = build(*args, **options)
