@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from modtf.models.boundary import answer
+from modtf.models.boundary import answer, check_rules
 from modtf.models.initial import InitialWeights, blank_examples, reproducible
 from modtf.models.layers import Mixture, product_flops
 from modtf.models.routed import RoutedModel
@@ -164,6 +164,7 @@ class ModularModel(RoutedModel):
     def __call__(self, features, *args, **kwargs):
         if not is_traced(features["rule"]):
             self.check_routers()  # here, because Keras wraps errors raised in `call`
+            check_rules(features["rule"], self.num_rules)
         return super().__call__(features, *args, **kwargs)
 
     def call(self, features, training=None):
