@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from modtf.models.boundary import answer
+from modtf.models.boundary import answer, check_rules
 from modtf.models.initial import InitialWeights, blank_examples, reproducible
 from modtf.models.layers import Mixture, product_flops
 from modtf.models.routed import RoutedModel
@@ -164,6 +164,7 @@ class ModularModel(RoutedModel):
     def __call__(self, features, *args, **kwargs):
         if not is_traced(features["rule"]):
             self.check_routers()  # here, because Keras wraps errors raised in `call`
+            check_rules(features["rule"], self.num_rules)
         return super().__call__(features, *args, **kwargs)
 
     def call(self, features, training=None):
@@ -199,7 +200,7 @@ class ModularModel(RoutedModel):
         for variable, source in zip(self.variables, other.variables, strict=True):
             variable.assign(source)
         self.population, self.initial = other.population, other.initial
-        self.tasks, self.seeds = other.tasks, other.seeds
+        self.tasks, self.seeds, self.trained_on = other.tasks, other.seeds, other.trained_on
 
     def get_config(self) -> dict[str, Any]:
         members = {"tasks": [task.to_dict() for task in self.tasks], "seeds": list(self.seeds)}

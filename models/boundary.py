@@ -2,6 +2,8 @@
 
 import inspect
 
+import keras
+import numpy as np
 from keras import ops
 
 from modtf.observed import at_place
@@ -10,6 +12,18 @@ from modtf.population import Population
 from modtf.xla.switches import is_traced
 
 LONGEST = 300  # characters of a quoted error
+
+
+def check_rules(rule, num_rules: int) -> None:
+    """Raise `ValueError` unless rules are 0..R-1: others have no one-hot vector, and p of an oracle is 0."""
+    if isinstance(rule, keras.KerasTensor):  # a model is being built around this one
+        return
+    values = np.asarray(ops.convert_to_numpy(rule))
+    if values.size and not 0 <= values.min() <= values.max() < num_rules:
+        raise ValueError(
+            f"features['rule'] lies between {values.min()} and {values.max()}; expected integers from 0 to "
+            f"{num_rules - 1}, because the task has {num_rules} rules. If yours start at 1, subtract 1."
+        )
 
 
 def read(features, population: Population, dtype):

@@ -81,9 +81,11 @@ def _check_model(model: Any) -> str:
 
 def _built(model: ModularModel, variant: str, width: int) -> ModularModel:
     modules = {} if variant == "monolithic" else {"modules": model.num_modules}
-    return build(
+    made = build(
         model.population, variant, width, dtype=model.dtype_policy.name, router=modules, **model.options
     )
+    made.trained_on = model.trained_on
+    return made
 
 
 def _routing(model: ModularModel) -> np.ndarray:

@@ -5,7 +5,9 @@ Importing this module does not import Keras.
 
 import contextlib
 import inspect
+import json
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -105,3 +107,37 @@ def hash_of_source(thing: Any) -> str | None:
         return science_hash(ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(thing)))), 8)
     except (OSError, TypeError, SyntaxError):
         return None
+
+
+def hash_of_config(model: "keras.Model") -> str:
+    """Return a hash of the `get_config()` of a model and of its layers, equal for two builds of one model."""
+    return science_hash([_config_of(part) for part in (model, *model.layers)], 8)
+
+
+def _config_of(part: Any) -> Any:
+    """Return the config of a model or layer without names; None if it cannot be written."""
+    import keras
+
+    try:
+        with warnings.catch_warnings(action="ignore"):  # about lambdas
+            config = _without_names(keras.saving.serialize_keras_object(part.get_config()))
+        json.dumps(config)
+    except Exception:  # a user's `get_config` may raise anything
+        return None
+    return config
+
+
+def _without_names(config: Any) -> Any:
+    """Return a config without what differs between two builds or two versions of Keras.
+
+    Keras numbers layers by process. The bytes of a lambda change with the lines above it.
+    """
+    if isinstance(config, Mapping):
+        if config.get("class_name") in ("__lambda__", "SeedGenerator"):
+            return config["class_name"]
+        left_out = ("module", "registered_name", "build_config", "compile_config")
+        known = {name: value for name, value in config.items() if name not in left_out and value is not None}
+        return {name: _without_names(value) for name, value in known.items()}
+    if isinstance(config, list | tuple):
+        return [_without_names(value) for value in config]
+    return re.sub(r"_\d+$", "", config) if isinstance(config, str) else config

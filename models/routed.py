@@ -26,6 +26,8 @@ class RoutedModel(keras.Model):
     #: without a members axis a model has one member, and the members of a cell train one after the other
     has_members_axis: ClassVar[bool] = True
 
+    trained_on: Population | None = None  # set by `modtf.train`
+
     _routers_are_sound = False  # set by `check_routers`
 
     router: Router
@@ -50,7 +52,8 @@ class RoutedModel(keras.Model):
         """
         task, name = self.population.task, at_place("router", place)
         rules, dtype = self._place(place).num_rules, self.variable_dtype
-        setup = RouterSetup(self.initial, rules, rule_width, hidden, use_bias, dtype, name)
+        is_hidden = bool(option_of(task, "hidden"))
+        setup = RouterSetup(self.initial, rules, rule_width, hidden, use_bias, dtype, name, is_hidden)
         runs, options = str(task.family.variant(self.variant).router), self.router_options
         if modules is not None and "modules" in options_of(ROUTERS[runs], "__init__", skip=2):
             options = {"modules": modules, **options}

@@ -18,10 +18,7 @@ from modtf.xla.switches import replica_context
 
 @dataclass(frozen=True)
 class RouterSetup:
-    """The values that a model offers its router.
-
-    `Dense` and `TwoLayer` of `modtf.models` take `initial` and `dtype`.
-    """
+    """The values that a model offers its router. `Dense` and `TwoLayer` take `initial` and `dtype`."""
 
     initial: InitialWeights  # draws the initial weights
     num_rules: int  # R
@@ -32,6 +29,7 @@ class RouterSetup:
     use_bias: bool = True
     dtype: Any = None
     name: str = "router"  # unique in the model; keys the weights' random numbers
+    rule_is_hidden: bool = False  # whether `rule_features` of a recurrence are zeros
 
 
 def whole_batch(values):
@@ -104,7 +102,7 @@ class Router(keras.layers.Layer):
     def __init__(self, setup: RouterSetup, *, modules: int | None = None):
         super().__init__(name=setup.name, dtype=setup.dtype)
         self.num_members, self.num_rules = len(setup.initial.members), setup.num_rules
-        self.rule_width = setup.width
+        self.rule_width, self._rule_is_hidden = setup.width, setup.rule_is_hidden
         self.num_modules = setup.num_rules if modules is None else check_integer("modules", modules, 1)
         self.kept: list[Any] = []
         self._trains, self._batch_size = False, None
@@ -214,7 +212,8 @@ class Router(keras.layers.Layer):
     def route_with_extra(self, rule_and_extra, scores):
         """Return p of one step of a recurrence, given the result of `with_extra` for it."""
         rule, extra = rule_and_extra[:, : self.num_rules], rule_and_extra[:, self.num_rules :]
-        return self.route_given(rule, rule, scores, extra if extra.shape[1] else None)
+        features = ops.zeros_like(rule) if self._rule_is_hidden else rule
+        return self.route_given(rule, features, scores, extra if extra.shape[1] else None)
 
     def route(self, rule, rule_features, scores=None):
         """Return the result of `call`. Raise `ValueError` if p does not have the shape [P, M, T]."""

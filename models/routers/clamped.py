@@ -10,7 +10,7 @@ from modtf.checks import check_choice, check_integer, check_number
 from modtf.models.initial import noise_keys
 from modtf.models.kernels.noise import threefry, uniform_noise
 from modtf.models.routers import register_router
-from modtf.models.routers.base import Router, RouterSetup
+from modtf.models.routers.base import Router, RouterSetup, whole_batch
 from modtf.task import Task
 
 MATRICES = ("spread", "block", "collapsed")
@@ -136,7 +136,8 @@ class Clamped(Router):
         place, zero = ops.cast(tokens, "uint32"), ops.zeros_like(ops.cast(tokens, "uint32"))
         word, _ = threefry((zero, zero), (place, zero))
         rules = ops.cast(ops.argmax(rule, axis=1), "int32") + 1
-        of_batch = ops.sum(rules * ops.cast(word, "int32"), axis=1)  # modulo 2^32
+        of_own = ops.sum(rules * ops.cast(word, "int32"), axis=1)  # modulo 2^32
+        of_batch = ops.sum(whole_batch(of_own[:, None, None]), axis=(1, 2))
         noise = ops.cast(uniform_noise(self.key, of_batch, 1, tokens), rule.dtype)
         return ops.logical_and(noise >= self._row("begins", rule), noise < self._row("ends", rule))
 

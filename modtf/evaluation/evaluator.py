@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import keras
@@ -12,9 +12,9 @@ from modtf.checks import check_choice, check_type
 from modtf.condition import IID
 from modtf.evaluation.accumulate import Accumulator, ActivationSums, PerformanceSums, State
 from modtf.evaluation.batches import alike, choose_place, evaluation_batches
-from modtf.evaluation.outputs import failures_explained, find_outputs, find_routers
+from modtf.evaluation.outputs import failures_explained, find_outputs, find_routers, measured_population
 from modtf.evaluation.programs import compiled_of
-from modtf.evaluation.scores import Rows, Scores, measure_members, rates, rows_of_sums
+from modtf.evaluation.scores import Rows, Scores, measure_members, rates, rows_of_sums, without
 from modtf.family import Family
 from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
@@ -40,7 +40,9 @@ def evaluate(
     Args:
         model: any `keras.Model` that takes features and returns `{"target", "activation"}`, or `{"target"}`
             alone, which is measured by performance, as one module.
-        task: its task, or the list of tasks of a population.
+        task: its task, or the list of tasks of a population; for a model of `modtf.build` the ones that it
+            was built for or trained on last. `modtf.train` records tasks and seeds as `model.trained_on`, a
+            `Population`. Set it for a model that was trained otherwise or is measured on another task.
         evaluation: how much data to read; `Evaluation()` by default.
         split: "test" or "validation".
         seed: of the evaluation stream.
@@ -61,13 +63,11 @@ def evaluate(
         >>> scores = modtf.evaluate(model, task)
         >>> scores["loss"], scores["loss_scale2"], scores["alignment"]
     """
-    population = Population.of(task)
-    if isinstance(model, ModularModel) and task is not population:
-        population = replace(population, seeds=model.population.seeds)  # of the training data
+    population = measured_population(model, task)
+    check_choice("split", split, ("test", "validation"))
     evaluation = Evaluation() if evaluation is None else evaluation
     check_type("evaluation", evaluation, Evaluation)
-    if compiled_of(model) is None:  # otherwise training has set the precision
-        use_precision("float32")
+    use_precision(getattr(compiled_of(model), "precision", "float32"))
     scores = Evaluator(model, population, evaluation, split, seed, data).run()
     members = [scores.member(i) for i in range(len(population))]
     return members if population.has_axis else members[0]
@@ -161,15 +161,15 @@ class Evaluator:
         with failures_explained(self.model, self.population, self.evaluation):
             rows = self._performance()
             activation, of_places = self._activation()
-        known = 1.0 if self._is_finite() else np.nan
-        rows = {name: known * values for name, values in {**rows, **of_places}.items()}
-        return Scores(rows, {place: known * matrix for place, matrix in activation.items()})
+        return without(Scores({**rows, **of_places}, activation), self._diverged())
 
-    def _is_finite(self) -> bool:
-        """Return whether a lone member's weights are finite: on a CPU, ReLU and pooling hide NaN."""
-        if len(self.population) > 1:  # compiled by XLA, which keeps NaN
-            return True
-        return all(np.isfinite(keras.ops.convert_to_numpy(w)).all() for w in self.model.trainable_weights)
+    def _diverged(self) -> np.ndarray:
+        """Return which members [P] have weights that are not finite: ReLU and fixed routing hide NaN."""
+        lost = np.zeros(members := len(self.population), bool)
+        by_member = members == 1 or isinstance(self.model, ModularModel)  # a user's has a layout of its own
+        for weight in self.model.trainable_weights if by_member else ():
+            lost |= ~np.isfinite(keras.ops.convert_to_numpy(weight)).reshape(members, -1).all(axis=1)
+        return lost
 
     def _performance(self) -> Rows:
         """Return performance by condition and group, and the rows of probes."""

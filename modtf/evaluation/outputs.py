@@ -4,7 +4,8 @@ Activation is optional.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -49,6 +50,28 @@ def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
         if "" in model.routers and not task.family.probes(task):
             return {"activation": model.num_modules}  # no other output is needed
     return _check_outputs(model, population)
+
+
+def measured_population(model: keras.Model, task: Task | Sequence[Task] | Population) -> Population:
+    """Return the tasks to measure a model on, with the seeds of its training data unless `task` has seeds.
+
+    Raises `ValueError` if a model of `modtf.build` was neither built for these tasks nor trained on them.
+    """
+    population = Population.of(task)
+    built = model.population if isinstance(model, ModularModel) else None
+    known = [one for one in (getattr(model, "trained_on", None), built) if isinstance(one, Population)]
+    for one in known:
+        if one.tasks == population.tasks:
+            return population if task is population else replace(population, seeds=one.seeds)
+    if built is not None and built.shape == population.shape:
+        pairs = zip(built.tasks, population.tasks, strict=True)
+        own, received = next(pair for pair in pairs if pair[0] != pair[1])
+        raise ValueError(
+            f"The model was built for {own.name}, but received {received.name}. Give the task that it was "
+            "built for or trained on. To measure it on another task, first set "
+            "model.trained_on = modtf.Population.of(task)."
+        )
+    return population
 
 
 def find_routers(model: keras.Model) -> dict[str, Router]:

@@ -54,6 +54,7 @@ class Compiled:
     optimizer: keras.optimizers.Optimizer
     losses: Mapping[str, Any]
     settings: Hashable
+    precision: str = "float32"
     functions: Kept = field(default_factory=Kept)
 
 

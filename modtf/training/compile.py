@@ -90,7 +90,7 @@ def compile_model(
     optimizer = make_optimizer(training, len(population))
     if loss is None:
         losses = {"target": SettingLoss(setting, dtype=model.variable_dtype)}
-    model.compiled_for_training = Compiled(optimizer, losses, settings)
+    model.compiled_for_training = Compiled(optimizer, losses, settings, training.precision)
     model.compile(
         optimizer=optimizer, loss=losses, jit_compile=jit_compile, steps_per_execution=steps_per_execution
     )

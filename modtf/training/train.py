@@ -53,6 +53,9 @@ def train(
     `tf.distribute.MirroredStrategy` with several replicas (build the model in its scope), Keras supports
     neither. Both are then switched off, and one line says so.
 
+    A second call continues from the model's weights, but reads the same batches from the first one on, and
+    its optimizer and schedule start anew. Give another `seed` for fresh batches.
+
     Args:
         model: a model of `modtf.build`, or any `keras.Model` that returns `{"target", "activation"}`, or
             `{"target"}` alone.
@@ -134,6 +137,7 @@ def train(
         smaller = Evaluation().smaller(TRAINING_FACTOR, population.family.while_training)
         sizes = smaller if evaluation is None else evaluation
         evaluation = EvaluateCallback(Evaluator(model, population, sizes, "validation", data=data))
+    model.trained_on = population  # `modtf.evaluate` reads its seeds
     return fit_model(
         model,
         population,

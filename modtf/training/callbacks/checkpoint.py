@@ -11,7 +11,7 @@ import numpy as np
 
 from modtf.checks import differences
 from modtf.models.base import ModularModel
-from modtf.models.own import hash_of_source
+from modtf.models.own import hash_of_config, hash_of_source
 from modtf.population import Population
 from modtf.protocol import Training
 from modtf.training import checkpoint_file
@@ -27,8 +27,9 @@ def identity_of(
 ) -> dict[str, Any]:
     """Return the scientific definition of a training, JSON-able; `more` distinguishes it from others.
 
-    A model of modtf is identified by architecture, variant, options, width and seeds; another model by its
-    name and the source of its class, without comments. Shapes of weights are compared as well.
+    A model of modtf is identified by architecture, variant, options, width and seeds; another model by the
+    name and the source of its class, without comments, and by `hash_of_config`. Shapes of weights are
+    compared as well.
     """
     numbers = {name: value for name, value in asdict(training).items() if (name, value) != ("tail", 0)}
     if isinstance(model, ModularModel):
@@ -36,6 +37,7 @@ def identity_of(
         del known["population"], known["name"]
     else:
         known = {"name": type(model).__qualname__, "source": hash_of_source(type(model))}
+        known["config"] = hash_of_config(model)
     return {**more, "data": _members(population), "model": known, "training": numbers}
 
 
@@ -80,6 +82,8 @@ class CheckpointCallback(keras.callbacks.Callback):
         before = checkpoint_file.previous(self.path).name
         try:
             saved, expected = (json.loads(text) for text in (str(arrays["identity"]), self._identity(model)))
+            if "config" not in saved.get("model", {}):  # the record of an earlier version
+                expected.get("model", {}).pop("config", None)
             if not (differ := differences(saved, expected)):
                 self._put(model, arrays)
         except (KeyError, TypeError, IndexError, ValueError) as error:

@@ -74,3 +74,17 @@ def test_forward_flops():
     rnn = build(Task("rnn", num_rules=2), "modular", 8)
     products = sum(np.prod(v.shape) for v in rnn.trainable_variables if v.name == "kernel")
     assert rnn.forward_flops() == 2 * 10 * products
+
+
+def test_rules_that_start_at_1_are_refused_unless_traced():
+    """Their one-hot vectors would be zeros, and so would p of an oracle."""
+    model = build(Task(num_rules=3), "gt_modular", WIDTH)
+    features = {"inputs": np.ones([3, 2], "float32"), "rule": np.array([1, 2, 3], "int32")}
+    with pytest.raises(ValueError, match=r"lies between 1 and 3; expected integers from 0 to 2, .* 3 rules"):
+        model(features)
+    model({**features, "rule": features["rule"] - 1})
+    inputs = {"inputs": keras.Input([2], name="inputs")}
+    inputs["rule"] = keras.Input([], dtype="int32", name="rule")
+    around = keras.Model(inputs, model(inputs)["activation"])
+    around.compile(jit_compile=False)
+    assert around.predict(features, verbose=0).sum() == 2

@@ -138,6 +138,22 @@ def test_a_diverged_member_is_nan_and_leaves_the_others_alone(population, sizes)
         assert np.isnan(values[1]), key  # also errors, although NaN is a wrong answer or a right one
 
 
+def test_a_diverged_member_is_nan_where_fixed_routing_hides_it(small_sizes):
+    """Its p stays one-hot, which counted as perfect measures in the means over members."""
+    population = Population.of([TASK, TASK.replace(data_seed=1)], [0, 1])
+    model = built(population, "gt_modular", 4)
+    for variable in model.trainable_variables:
+        values = variable.numpy()
+        values[1] = np.nan
+        variable.assign(values)
+    scores = Evaluator(model, population, small_sizes).run()
+    for key, (whole, diverged) in scores.rows.items():
+        assert np.isfinite(whole), key
+        assert np.isnan(diverged), key
+    assert np.isnan(scores.activation[""][1]).all()
+    assert np.isfinite(scores.activation[""][0]).all()
+
+
 def built(*args, **options):
     """A model without XLA compilation, which would take seconds."""
     model = build(*args, **options)
@@ -191,3 +207,21 @@ def test_splits_and_seeds_are_other_data_for_every_task_of_a_population(small_si
 def test_a_task_of_another_shape_is_refused(task, message):
     with pytest.raises(ValueError, match=message):
         modtf.evaluate(build(Task(), "modular", 4), task)
+
+
+def test_another_task_of_the_same_shape_is_refused_unless_it_was_trained_on(small_sizes):
+    tasks, others = [Task(), Task(data_seed=1)], [Task(), Task(data_seed=2)]
+    model = built(tasks, "modular", 4, [0, 0])
+    for given in (others, Population.of(others)):
+        with pytest.raises(
+            ValueError, match=r"built for mlp_regression_r2_task1, but received .*_r2_task2\. "
+        ):
+            modtf.evaluate(model, given, evaluation=small_sizes)
+    model.trained_on = Population.of(others)
+    for given in (others, tasks):
+        modtf.evaluate(model, given, evaluation=small_sizes)
+
+
+def test_training_data_are_no_split_of_an_evaluation(member):
+    with pytest.raises(ValueError, match="split='train' is not known; expected one of test, validation"):
+        modtf.evaluate(member, TASK, split="train")

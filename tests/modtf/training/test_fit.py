@@ -1,5 +1,6 @@
 """`modtf.train`: it learns, evaluates during training, compiles once, and accepts users' models."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -124,6 +125,19 @@ def test_seeds_are_the_models_own_unless_given(stop):
         with pytest.raises(BeginsError):
             train(model, task, 2, seed=seed, verbose=False)
     assert [call.args[0].seeds for call in streamed.call_args_list] == [(5, 6), (1, 2), (3, 4)]
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_evaluation_reads_the_training_data_of_the_training(own, small_sizes):
+    task, sizes = Task(num_rules=3, num_train=32), replace(small_sizes, conditions=None)
+    model = OwnModel(3, 3) if own else build(task, "modular", 4, 0)
+    how: Any = {"batch_size": 16, "evaluations": 1, "evaluation": small_sizes, "verbose": False}
+    train(model, task, 2, seed=5, jit_compile=False, **how)
+    scores, *others = (
+        modtf.evaluate(model, given, evaluation=sizes)
+        for given in (task, *(Population.of(task, n) for n in (5, 0)))
+    )
+    assert [other["loss_train_data"] == scores["loss_train_data"] for other in others] == [True, False]
 
 
 class Kill(keras.callbacks.Callback):

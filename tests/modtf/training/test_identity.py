@@ -1,5 +1,6 @@
 """A checkpoint from another training is refused before anything is loaded, and kept."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 from modtf import Evaluation, Task, build, train
+from modtf.models.own import hash_of_config
+from modtf.training import checkpoint_file
 
 SIZES = Evaluation(batches=1, batch_size=4, tokens=8, activation_batch_size=4, conditions=())
 TASK = Task(num_rules=3)
@@ -62,19 +65,19 @@ def test_where_and_how_it_runs_may_differ(path):
             np.testing.assert_array_equal(weight, saved[f"variable_{i}"])
 
 
-def functional(units):
+def functional(units, activation="relu"):
     """A user's, whose class says nothing of it."""
     inputs, rule = keras.Input([2], name="inputs"), keras.Input([], dtype="int32", name="rule")
-    target = keras.layers.Dense(1)(keras.layers.Dense(units)(inputs))[:, 0]
+    target = keras.layers.Dense(1)(keras.layers.Dense(units, activation)(inputs))[:, 0]
     return keras.Model({"inputs": inputs, "rule": rule}, {"target": target})
 
 
 class Own(keras.Model):
     """A user's."""
 
-    def __init__(self):
+    def __init__(self, activation=None):
         super().__init__()
-        self.dense = keras.layers.Dense(1)
+        self.dense = keras.layers.Dense(1, activation)
 
     def call(self, features):
         return {"target": self.dense(features["inputs"])[..., 0]}
@@ -82,6 +85,17 @@ class Own(keras.Model):
 
 class Other(Own):
     """A model of the same shapes."""
+
+
+class Scaled(Own):
+    """A model whose constructor argument no weight shows."""
+
+    def __init__(self, factor, activation=None):
+        super().__init__(activation)
+        self.factor = factor
+
+    def get_config(self):
+        return {"factor": self.factor}
 
 
 def test_a_users_model_is_known_by_its_name_source_and_shapes(tmp_path):
@@ -93,5 +107,43 @@ def test_a_users_model_is_known_by_its_name_source_and_shapes(tmp_path):
     path = tmp_path / "functional.npz"
     trained(path, functional(2))
     assert trained(path, functional(2)).epoch == []
-    with pytest.raises(ValueError, match=r"another run: shapes\[0\]\[1\] is 2 there and 3 here"):
+    with pytest.raises(
+        ValueError, match=r"another run: model.config is .*; shapes\[0\]\[1\] is 2 there and 3 here"
+    ):
         trained(path, functional(3))
+
+
+@pytest.mark.parametrize(
+    ("make", "one", "other"),
+    [
+        (lambda how: functional(2, how), "relu", "tanh"),
+        (Scaled, 1.0, 2.0),
+        (lambda how: Scaled(1.0, how), "relu", "tanh"),
+    ],
+)
+def test_a_users_model_is_known_by_its_config(tmp_path, make, one, other):
+    path = tmp_path / "checkpoint.npz"
+    trained(path, make(one))
+    assert trained(path, make(one)).epoch == []
+    with pytest.raises(ValueError, match=r"another run: model.config is '\w+' there and '\w+' here"):
+        trained(path, make(other))
+    with np.load(path) as saved:
+        arrays = dict(saved)
+    identity = json.loads(str(arrays["identity"]))
+    del identity["model"]["config"]  # as earlier versions wrote it
+    checkpoint_file.save(path, {**arrays, "identity": np.array(json.dumps(identity))})
+    assert trained(path, make(other)).epoch == []
+
+
+def test_the_hash_of_a_config_does_not_depend_on_names_or_lines():
+    def made(factor):
+        inputs = keras.Input([2])
+        hidden = keras.layers.Dropout(0.5)(keras.layers.Dense(3)(inputs))
+        return keras.Model(inputs, keras.layers.Lambda(lambda x: factor * x)(hidden))
+
+    sequential = [
+        keras.Sequential([keras.Input([2]), keras.layers.Dense(3, how)]) for how in ("relu", "tanh")
+    ]
+    hashes = [hash_of_config(one) for one in (made(2), made(2), *sequential)]
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 3

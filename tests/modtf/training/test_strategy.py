@@ -43,8 +43,9 @@ results["devices"] = members
 
 def trained(arch, how, data="host", variant="modular", steps=STEPS):
     tasks = [modtf.Task(arch, num_rules=2, data_seed=i) for i in range(3)]
+    options = {"amount": 0.5, "hard": True} if variant == "clamped" else {}
     with mirrored.scope() if how == "mirrored" else contextlib.nullcontext():
-        model = modtf.build(tasks, variant, 4, [0, 1, 2])
+        model = modtf.build(tasks, variant, 4, [0, 1, 2], router=options)
         training = modtf.Training(steps=STEPS, learning_rate=3e-3, clipnorm=0.5)
         by_keras = how in ("one", "mirrored")
         compile_model(

@@ -30,12 +30,13 @@ def test_compiling_chooses_the_precision(precision_as_it_was, precision, enabled
 
 @pytest.mark.parametrize("trained", [False, True])
 def test_an_evaluation_is_in_float32_or_as_the_training_was(precision_as_it_was, trained):
-    """By default TensorFlow rounds products on a GPU to TensorFloat-32."""
+    """By default TensorFlow rounds products on a GPU to TensorFloat-32. Another training may have changed
+    it since."""
     task = Task()
     model, training = build(task, "monolithic", 4), Protocol.published(task).training
     if trained:
         compile_model(model, Population.of(task), replace(training, precision="tf32"))
-    tf.config.experimental.enable_tensor_float_32_execution(True)
+    tf.config.experimental.enable_tensor_float_32_execution(not trained)
     sizes = Evaluation(batches=1, batch_size=2, tokens=4, activation_batch_size=4, draws=1, conditions=())
     modtf.evaluate(model, task, evaluation=sizes)
     assert tf.config.experimental.tensor_float_32_execution_enabled() is trained
