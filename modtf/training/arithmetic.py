@@ -51,7 +51,7 @@ def warn_of_few_evaluations(steps: int, evaluations: int) -> None:
         warnings.warn(
             f"{steps:,} training steps: {made} of {evaluations} evaluations will be made, because they "
             f"divide the steps into equal parts. Choose a multiple of {evaluations} steps, such as "
-            f"{steps - steps % evaluations:,}.",
+            f"{round(steps / evaluations) * evaluations:,}.",
             stacklevel=2,
         )
 
