@@ -21,6 +21,7 @@ from modtf.protocol import PRECISIONS, PRESETS, preset
 from modtf.studies.grid import Grid, Point
 from modtf.studies.load import STUDIES, load_study
 from modtf.studies.point import cell_of, check_cell, check_cells, without_effect
+from modtf.training.arithmetic import warn_of_few_evaluations
 
 #: flag that selects among a study's cells -> its value for a cell
 CHOOSES: dict[str, Callable[[Cell], Any]] = {
@@ -148,10 +149,15 @@ def cells_given(values: flags.FlagValues) -> tuple[str, list[Cell], list[str]]:
 
 
 def warn_without_effect(cells: Sequence[Cell], values: flags.FlagValues) -> None:
-    """Warn about options of --set that no cell uses. Studies are not checked: authors chose their cells."""
+    """Warn about options of --set that no cell uses, and of numbers of steps that allow few evaluations.
+
+    Studies are not checked: authors chose their cells.
+    """
     if "study" not in values or values.study is None:
         for line in without_effect(cells):
             warnings.warn(line, stacklevel=2)
+        for training in (cell.protocol.training for cell in cells):
+            warn_of_few_evaluations(training.steps, training.evaluations)
 
 
 def choose_cells(cells: Sequence[Cell], values: flags.FlagValues) -> list[Cell]:

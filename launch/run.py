@@ -213,7 +213,7 @@ def refused(cells: Sequence[Cell], alone: bool) -> list[Cell]:
 
     left_out = []
     for cell in cells:
-        chosen = cell.router or cell.model or cell.runs in MODELS
+        chosen = cell.router or cell.model or cell.trainer or cell.runs in MODELS
         if not chosen and cell.variant in VARIANTS:
             continue  # a built-in variant with its defaults is valid
         try:

@@ -9,6 +9,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from modtf.models.initial import blank_examples, reproducible
@@ -99,13 +100,21 @@ def explained(name: str, made_by: Any) -> Iterator[None]:
 
 
 def hash_of_source(thing: Any) -> str | None:
-    """Return a hash of a module, class or function, without comments and layout; None if it has no file."""
+    """Return a hash of a module, class or function, or of the module of a name, which is not imported.
+
+    Comments and layout do not count. None if it has no file.
+    """
     import ast
     import textwrap
 
     try:
-        return science_hash(ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(thing)))), 8)
-    except (OSError, TypeError, SyntaxError):
+        if isinstance(thing, str):
+            loader: Any = getattr(find_spec(thing), "loader", None)
+            text = loader.get_source(thing)
+        else:
+            text = inspect.getsource(thing)
+        return science_hash(ast.unparse(ast.parse(textwrap.dedent(text))), 8)
+    except (AttributeError, ImportError, OSError, SyntaxError, TypeError, ValueError):
         return None
 
 

@@ -42,7 +42,7 @@ class Option:
         if not is_number(self.low) or not is_number(self.high) or not self.low < self.high:
             raise ValueError(f"{what} low={self.low!r} and high={self.high!r}; expected numbers, low < high.")
         try:
-            self.check(self.default)
+            object.__setattr__(self, "default", self.check(self.default))  # 1 and 1.0 are one task, one hash
         except ValueError as error:
             raise ValueError(f"{what} a default that is not valid: {error}") from error
 

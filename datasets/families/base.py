@@ -82,6 +82,9 @@ class RuleData(ABC):
     runs_on_device: ClassVar[bool] = False
     #: whether members of one shape differ in `parameters` alone, so that what is compiled serves all of them
     members_share_programs: ClassVar[bool] = False
+    #: whether "validation" and "test" differ in random numbers alone, so that one program makes the data of
+    #: both. It is not inherited, because a subclass may read `split`
+    splits_share_programs: ClassVar[bool] = False
     ops: Any  # the stream or program that makes the data sets this and the next two
     split: str
     batch_size: int

@@ -20,6 +20,7 @@ class Lookup(RuleData):
     """
 
     runs_on_device = True
+    splits_share_programs = True
 
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:

@@ -13,6 +13,7 @@ class Affine(RuleData):
     """Two standard normal numbers per example. Every rule is a linear map of them."""
 
     runs_on_device = True
+    splits_share_programs = True
 
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:

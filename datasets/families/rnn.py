@@ -15,6 +15,7 @@ class LinearDynamics(RuleData):
     """
 
     runs_on_device = True
+    splits_share_programs = True
 
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:

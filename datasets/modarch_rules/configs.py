@@ -38,7 +38,7 @@ class PreparedSplit:
     """One split on disk: the first `num_examples` of a `modtf.stream` with seed 0 under a condition."""
 
     name: str
-    split: str  # "validation" or "test" of the stream
+    split: str  # of the stream: "validation" or "test", or that of the condition
     num_examples: int
     num_tokens: int  # per example
     condition: Condition
@@ -86,7 +86,8 @@ class RulesConfig(tfds.core.BuilderConfig):
         splits = {}
         for split, condition in wanted:
             name, num_tokens = condition.of(split), condition.seq_len or family.num_tokens(self.task)
-            splits[name] = PreparedSplit(name, split, int(sizes[split] or 0), num_tokens, condition)
+            read, size = condition.split or split, int(sizes[split] or 0)
+            splits[name] = PreparedSplit(name, read, size, num_tokens, condition)
         return splits
 
 

@@ -173,12 +173,17 @@ def check_builds(cell: Cell) -> None:
 
 
 def _model(cell: Cell, strategy: Any = None) -> keras.Model:
-    """Build the model of all members, or of the first if members train alone; check the trainer's options."""
-    trainer_of(cell)
+    """Build the model of all members, or of the first if members train alone; check that the trainer of the
+    cell accepts its options and the model."""
+    trainer, options = trainer_of(cell)
     with _scope(strategy):
         if trains_alone(cell):
-            return make_member(cell, cell.population.alone(0))
-        return build_cell(cell, cell.population)
+            model = make_member(cell, cell.population.alone(0))
+        else:
+            model = build_cell(cell, cell.population)
+    if check := getattr(trainer, "check_model", None):
+        check(model, cell.task, **options)
+    return model
 
 
 def _scope(strategy: Any) -> contextlib.AbstractContextManager:

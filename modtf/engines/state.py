@@ -51,7 +51,7 @@ def state_of(cell: Cell, out: str | Path) -> State:
     """Return the state of a cell; remove leftovers of a kill right after a finished cell's manifest.
 
     Raise `ValueError` if the folder belongs to another cell, or the file of a registered model, router,
-    architecture or family has changed.
+    architecture or family has changed, or that of its data or trainer.
     """
     folder = Path(out, cell.folder)
     finished = is_finished(folder)
@@ -91,7 +91,7 @@ def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
         if key in config and config[key] != now[key]:
             raise ValueError(
                 f"{folder} holds results of the {kind} {name!r}, whose file has changed since. Register the "
-                f"new {kind} under another name, choose another --out, or remove the folder."
+                f"new {kind.split()[-1]} under another name, choose another --out, or remove the folder."
             )
 
 
@@ -102,18 +102,41 @@ def recorded_source(cell: Cell) -> dict[str, Any]:
 
 
 def _from_outside(cell: Cell) -> dict[str, tuple[str, str, Any]]:
-    """Return the parts of a cell that plug-ins registered: kind -> key in the config, name, object."""
+    """Return the parts of a cell that plug-ins registered: kind -> key in the config, name, object.
+
+    The data and the trainer of such a family may lie in other files. Their object is the name of its module.
+    """
     parts: dict[str, tuple[str, str, Registry[Any]]] = {
         "model": (SOURCE, cell.runs, MODELS),
         "router": ("router_source", cell.runs, ROUTERS),
         "architecture": ("architecture_source", cell.network, ARCHITECTURES),
         "family": ("family_source", cell.task.arch, FAMILIES),
     }
-    return {
+    outside: dict[str, tuple[str, str, Any]] = {
         kind: (key, name, registry[name])
         for kind, (key, name, registry) in parts.items()
         if name in registry.outside
     }
+    if "family" in outside:
+        family, variant = cell.task.family, cell.task.family.variant(cell.variant)
+        other_files = {
+            "data of the family": ("data_source", family.name, _module_of(family.data)),
+            "trainer of the variant": ("trainer_source", variant.name, _module_of(variant.trainer)),
+        }
+        own_file = type(family).__module__
+        outside |= {
+            kind: part
+            for kind, part in other_files.items()
+            if part[2] != own_file and part[2].partition(".")[0] != "modtf"
+        }
+    return outside
+
+
+def _module_of(reference: Any) -> str:
+    """Return the name of the module of a function, a class or a lazy reference."""
+    if isinstance(reference, str):
+        return reference.partition(":")[0]
+    return str(getattr(reference, "func", reference).__module__)  # `func` of a functools.partial
 
 
 def write_config(cell: Cell, folder: Path, **more: Any) -> None:

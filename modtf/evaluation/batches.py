@@ -222,7 +222,8 @@ def _on_device(
         return places.map(lambda place: element(place, steps))
 
     form = conditions[0].form_of_options
-    program = (stream.population, plan.dtype, plan.batch_size, plan.num_tokens, draws, form)
+    split = None if vars(type(plan.data)).get("splits_share_programs") else plan.data.split
+    program = (stream.population, split, plan.dtype, plan.batch_size, plan.num_tokens, draws, form)
     return Source(elements, make, program, count)
 
 

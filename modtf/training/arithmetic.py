@@ -1,5 +1,8 @@
 """The arithmetic of training, and the number of steps of a program. No Keras, no TensorFlow here."""
 
+import warnings
+from functools import cache
+
 from modtf.protocol import Training, tail_length
 
 BACKWARD = 3  # a training step costs three forward passes: backward needs two more products each
@@ -38,6 +41,19 @@ def epochs_of(training: Training) -> tuple[int, int, int]:
     finer = [n * evaluations for n in range(1, 2 * least) if training.steps % (n * evaluations) == 0]
     epochs = next((n for n in finer if least <= n <= 2 * least), evaluations)
     return epochs, epochs // evaluations, max(1, epochs // 10) if training.tail else tail_length(epochs)
+
+
+@cache  # once, however many trainings of a process ask for it
+def warn_of_few_evaluations(steps: int, evaluations: int) -> None:
+    """Warn if a training makes fewer than half of its evaluations, because its steps have few divisors."""
+    made = largest_divisor(steps, evaluations)
+    if 2 * made < min(steps, evaluations):
+        warnings.warn(
+            f"{steps:,} training steps: {made} of {evaluations} evaluations will be made, because they "
+            f"divide the steps into equal parts. Choose a multiple of {evaluations} steps, such as "
+            f"{round(steps / evaluations) * evaluations:,}.",
+            stacklevel=2,
+        )
 
 
 def steps_that_fit(bytes_per_step: int, steps: int) -> int:

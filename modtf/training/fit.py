@@ -14,9 +14,10 @@ from modtf.evaluation.batches import choose_place
 from modtf.evaluation.programs import programs_of
 from modtf.population import Population
 from modtf.protocol import Training
-from modtf.training.arithmetic import epochs_of, largest_divisor
+from modtf.training.arithmetic import epochs_of, largest_divisor, warn_of_few_evaluations
 from modtf.training.batches import Batches, DeviceBatches, HostBatches, Stream
 from modtf.training.callbacks.checkpoint import CheckpointCallback, identity_of, skip_steps
+from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback
 from modtf.training.compile import compile_model
 from modtf.training.execution import can_use_large_programs, steps_of_seconds, use_large_programs
 from modtf.words import progress_bar
@@ -45,6 +46,8 @@ def fit_model(
     see `TrainerContext.fit`; `loss` is that of `compile_model`. `whose`, JSON-able, is added to the identity
     of the checkpoint. On Ctrl-C and `SystemExit` the checkpoint is written.
     """
+    if any(isinstance(one, EvaluateCallback | BestWeights) for one in callbacks):
+        warn_of_few_evaluations(training.steps, training.evaluations)
     epochs, *_ = epochs_of(training)
     per_epoch = training.steps // epochs
     _compile(model, population, training, per_epoch, steps_per_execution, jit_compile, loss)

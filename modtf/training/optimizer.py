@@ -7,7 +7,6 @@ from keras import ops
 
 from modtf.models.kernels.gradients import noted
 from modtf.protocol import Training
-from modtf.training.arithmetic import largest_divisor
 from modtf.xla.switches import replica_context
 
 
@@ -157,8 +156,7 @@ def make_optimizer(training: Training, num_members: int) -> MemberOptimizer:
     if training.schedule == "cosine":
         rate = Cosine(rate, training.steps)
     elif training.schedule == "cosine_epochs":
-        epochs = largest_divisor(training.steps, training.evaluations)
-        rate = CosineByEpoch(rate, training.steps, training.steps // epochs)
+        rate = CosineByEpoch(rate, training.steps, -(-training.steps // training.evaluations))
     options: dict[str, Any] = {
         "num_members": num_members,
         "member_clipnorm": training.clipnorm,

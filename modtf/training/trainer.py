@@ -16,6 +16,7 @@ from modtf.metrics.registry import MEASURES, check_row
 from modtf.population import Population
 from modtf.protocol import TRAINING_FACTOR, Training
 from modtf.registry import Registry, check_known_options, options_of_function, resolve
+from modtf.task import Task
 from modtf.training.arithmetic import epochs_of
 from modtf.training.batches import Stream
 from modtf.training.callbacks.evaluate import BestWeights, Clock, EvaluateCallback, TailCallback
@@ -194,16 +195,21 @@ def trainer_of(cell: Cell) -> tuple[Callable[..., Any], dict[str, Any]]:
 
 
 def checked_by(
-    check: Callable[..., None], reusable: bool = False, needs: Mapping[str, str] | None = None
+    check: Callable[..., None],
+    reusable: bool = False,
+    needs: Mapping[str, str] | None = None,
+    check_model: Callable[..., None] | None = None,
 ) -> Callable[[Any], Any]:
     """Return a decorator that gives a trainer a function to check its options before any work.
 
     `reusable` promises that the trainer changes values of weights only, so that its model, with all that is
     compiled for it, can serve the next member. `needs` names the option without which another has no effect.
+    `check_model` is called with a model, its task and the options, also before any work.
     """
 
     def add(trainer: Any) -> Any:
         trainer.check, trainer.reusable, trainer.needs = check, reusable, needs or {}
+        trainer.check_model = check_model
         return trainer
 
     return add
@@ -222,7 +228,13 @@ def check_start(start: str, start_steps: int) -> None:
     check_integer("start_steps", start_steps, 0)
 
 
-@checked_by(check_start, needs={"start_steps": "start"})
+def _check_startable(model: keras.Model, task: Task, start: str, start_steps: int) -> None:
+    """Raise `ValueError` if the `check_model` of a start, a function of (model, task, start), rejects it."""
+    if start != "none" and start_steps and (check := getattr(STARTS[start], "check_model", None)):
+        check(model, task, start)
+
+
+@checked_by(check_start, needs={"start_steps": "start"}, check_model=_check_startable)
 def plain(context: TrainerContext, start: str = "none", start_steps: int = 1000) -> None:
     """Train on the "train" stream for the steps of the protocol: the default trainer.
 

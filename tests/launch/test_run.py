@@ -96,6 +96,22 @@ def test_a_router_that_is_refused_does_not_stop_the_others(tmp_path, monkeypatch
         main(given(launch.run, *asked[:-2], "--variant=temperature,modular", "--set=router.temperature=0"))
 
 
+def test_a_start_that_a_variant_cannot_take_is_refused_before_others_are_trained(tmp_path, monkeypatch):
+    def ran(cell, out, **how):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr("modtf.engines.cell.run_cell", ran)
+    asked = [
+        *SMALL,
+        "--variant=modular,gt_modular",
+        "--set=trainer.start=oracle",
+        f"--out={tmp_path / 'out'}",
+    ]
+    with pytest.raises(ValueError, match="gt_modular: start='oracle' needs a learned router"):
+        main(given(launch.run, *asked))
+    assert not (tmp_path / "out").exists()
+
+
 def test_again_it_prints_the_same_table_at_once(finished):
     """Runs as a module, without TensorFlow, which takes seconds to import."""
     out, printed, _ = finished

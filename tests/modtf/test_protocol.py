@@ -1,5 +1,7 @@
 """Protocols: what was published, the quick ones, and how they are changed."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from modtf.cell import Cell
@@ -7,7 +9,7 @@ from modtf.families import FAMILIES, IID, with_free_rules
 from modtf.protocol import PRESETS, Evaluation, Protocol, Training, preset, tail_length
 from modtf.studies.estimate import evaluation_tokens
 from modtf.task import Task, science_hash
-from modtf.training.arithmetic import BACKWARD, epochs_of
+from modtf.training.arithmetic import BACKWARD, epochs_of, warn_of_few_evaluations
 
 EVERY = [(arch, setting) for arch, family in FAMILIES.items() for setting in family.settings]
 
@@ -139,6 +141,20 @@ def test_replace():
 )
 def test_ten_evaluations_inside_the_last_tenth(steps, evaluations, expected):
     assert epochs_of(Training(steps=steps, evaluations=evaluations, tail=10)) == expected
+
+
+@pytest.mark.parametrize(("steps", "evaluations", "made"), [(1018, 10, 2), (10_007, 20, 1)])
+def test_few_evaluations_are_announced_once(steps, evaluations, made):
+    message = f"{steps:,} training steps: {made} of {evaluations} evaluations will be made"
+    warn_of_few_evaluations.cache_clear()
+    for expected in (pytest.warns(match=message), nullcontext()):
+        with expected:
+            warn_of_few_evaluations(steps, evaluations)
+
+
+@pytest.mark.parametrize(("steps", "evaluations"), [(1000, 20), (12, 10), (2500, 40), (5, 20), (7, 2)])
+def test_enough_evaluations_are_not_announced(steps, evaluations):
+    warn_of_few_evaluations(steps, evaluations)
 
 
 def test_what_says_nothing_of_the_tail_is_described_as_before():

@@ -14,6 +14,7 @@ from keras import ops
 
 from modtf.datasets.streaming import stream
 from modtf.population import Population
+from modtf.task import Task
 from modtf.training.trainer import STARTS, TrainerContext
 
 
@@ -35,7 +36,25 @@ def nothing(y_true, y_pred):
     return 0.0 * ops.mean(y_pred)
 
 
+def check_router(model: Any, task: Task, start: str) -> None:
+    """Raise `ValueError` if the model's router has nothing to learn, or fewer modules than rules."""
+    router: Any = getattr(model, "router", None)
+    learns = router is not None and (router.needs_scores or router.trainable_variables)
+    if not learns or router.num_modules < task.num_rules:
+        raise ValueError(
+            f"{model.name}: start={start!r} needs a learned router with at least as many modules as rules, "
+            "in a single routed layer. Leave it out, or choose such routers by --variant."
+        )
+
+
+def checked(function: Any) -> Any:
+    """Let the model of a start be checked before any variant trains (a decorator)."""
+    function.check_model = check_router
+    return function
+
+
 @STARTS.register("oracle")
+@checked
 def from_oracle(context: TrainerContext, steps: int) -> None:
     """Fit the router to module c for rule c.
 
@@ -46,19 +65,14 @@ def from_oracle(context: TrainerContext, steps: int) -> None:
 
 
 @STARTS.register("random")
+@checked
 def from_random(context: TrainerContext, steps: int) -> None:
     """Fit the router for as long to a random module per token, from which it can learn nothing."""
     _fit_router(context, "random", steps)
 
 
 def _fit_router(context: TrainerContext, start: str, steps: int) -> None:
-    router: Any = getattr(context.model, "router", None)
-    learns = router is not None and (router.needs_scores or router.trainable_variables)
-    if not learns or router.num_modules < context.task.num_rules:
-        raise ValueError(
-            f"{context.model.name}: start={start!r} needs a learned router with at least as many modules as "
-            "rules, in a single routed layer. Leave it out, or choose such routers by --variant."
-        )
+    check_router(context.model, context.task, start)
     batches = partial(_choices, context.population, context.training.batch_size, start)
     losses = {"activation": ChoiceLoss(), "target": nothing}
     context.fit("start", context.model, batches, steps, loss=losses, measured=False)

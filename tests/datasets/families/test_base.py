@@ -36,6 +36,7 @@ class Toy(Family):
         Condition("iid", "as in training", in_distribution=True),
         Condition("scale3", "inputs x 3", scale=3.0),
         Condition("len7", "7 tokens", seq_len=7),
+        Condition("seen", "the training examples", split="train"),
     )
     headline = "scale3"
     published = MLP.published
@@ -123,6 +124,14 @@ def test_tfds_knows_a_family_from_outside(registered, tmp_path):
     assert "toy_very_flat_noise1e3_regression_r3_task0" not in configs, "above its bound"
     assert "toy_regression_r3_task0" not in configs, "its shape is always named"
     name = f"modarch_rules/{task.name}_validation3_test2"
-    splits = tfds.load(name, split=["test", "test_scale3", "test_len7"], data_dir=tmp_path, batch_size=-1)
-    assert [split["inputs"].shape.as_list() for split in splits] == [[2, 4, 3], [2, 4, 3], [2, 7, 3]]
+    names = ["test", "test_scale3", "test_len7", "test_seen"]
+    splits = tfds.load(name, split=names, data_dir=tmp_path, batch_size=-1)
+    assert [split["inputs"].shape.as_list() for split in splits] == [
+        [2, 4, 3],
+        [2, 4, 3],
+        [2, 7, 3],
+        [2, 4, 3],
+    ]
+    train = next(iter(tfds.load(name, split="train", data_dir=tmp_path, batch_size=256)))
+    np.testing.assert_array_equal(splits[3]["target"], train["target"][:2])
     np.testing.assert_allclose(splits[1]["target"], 3 * splits[0]["target"], rtol=1e-5)

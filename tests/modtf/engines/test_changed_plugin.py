@@ -22,6 +22,7 @@ from keras import ops
 from modtf.families.mlp import MLP
 from modtf.models import Router
 from modtf.models.architectures.mlp import ModularMLP
+from modtf.variants import Variant
 
 
 @modtf.register_router("of_plugin")
@@ -44,6 +45,13 @@ class NetworkOfPlugin(ModularMLP):
 @modtf.register_family("family_of_plugin")
 class FamilyOfPlugin(MLP):
     pass
+
+
+@modtf.register_family("in_files")
+class InFiles(MLP):
+    data = "plugin_data:Rules"
+    variants = (Variant("modular", trainer="plugin_trainer:fit"),)
+    reference, oracle = "modular", None
 
 
 @modtf.register_model("model_of_plugin")
@@ -89,6 +97,37 @@ def test_changed_code_is_refused(part, load, tmp_path):
         state_of(cell, tmp_path)
     known = {key: value for key, value in read_config(folder).items() if not key.endswith("source")}
     (folder / "config.json").write_text(json.dumps(known))
+    assert state_of(cell, tmp_path).name == "open"  # an older version did not record it
+
+
+OTHER_FILES = {
+    "plugin_data": "data of the family 'in_files'",
+    "plugin_trainer": "trainer of the variant 'modular'",
+}
+
+
+@pytest.mark.parametrize("module", OTHER_FILES)
+def test_changed_code_in_other_files_is_refused(module, load, tmp_path, monkeypatch):
+    """Data and trainers may lie in other files. Looking at them does not import them."""
+    load(PLUGIN)
+    monkeypatch.syspath_prepend(tmp_path)
+    cell = replace(CELL, task=Task("in_files", num_rules=2))
+    for name in OTHER_FILES:
+        (tmp_path / f"{name}.py").write_text("raise ImportError('number 1')\n")
+    (folder := tmp_path / cell.folder).mkdir()
+    write_config(cell, folder)
+    (tmp_path / f"{module}.py").write_text("# A comment.\nraise ImportError('number 1')\n")
+    assert state_of(cell, tmp_path).name == "open"
+    (tmp_path / f"{module}.py").write_text("raise ImportError('number 2')\n")
+    new = OTHER_FILES[module].split()[-2]
+    message = (
+        f"holds results of the {OTHER_FILES[module]}, whose file has changed since. Register the new {new} "
+    )
+    with pytest.raises(ValueError, match=message):
+        state_of(cell, tmp_path)
+    config = read_config(folder)
+    del config[f"{module.partition('_')[2]}_source"]
+    (folder / "config.json").write_text(json.dumps(config))
     assert state_of(cell, tmp_path).name == "open"  # an older version did not record it
 
 

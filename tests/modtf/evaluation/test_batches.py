@@ -10,9 +10,11 @@ import pytest
 import tensorflow as tf
 
 from modtf import Condition, Population, Task, run_cell
+from modtf.datasets.families.mlp import Affine
 from modtf.evaluation.batches import LARGEST_KEPT, Source, alike, evaluation_batches, make_batches
 from modtf.evaluation.programs import waiting_iterators
 from modtf.families import FAMILIES
+from modtf.task import SPLITS
 
 POPULATION = Population.of([Task("mha", num_rules=3, data_seed=i) for i in range(2)])
 
@@ -135,6 +137,24 @@ def batches_of(source, steps, number, of):
     with source.share(steps, number, of) as iterator:
         found = [next(iterator) for _ in range(steps * source.count)]
     return [(element if source.make is None else source.make(element))[0]["inputs"] for element in found]
+
+
+class Shifted(Affine):
+    """The data of mlp; the targets of every split are shifted by a number of its own."""
+
+    def bank(self):
+        return {"shift": np.array(SPLITS.index(self.split))}
+
+
+@pytest.mark.parametrize(("kind", "shared"), [(Affine, True), (Shifted, False)])
+def test_a_program_that_makes_its_data_serves_several_splits_only_if_no_data_depend_on_them(
+    kind, shared, monkeypatch
+):
+    task = Task()
+    monkeypatch.setattr(type(task.family), "data", kind)
+    population = Population.of(task)
+    sources = [make_batches(population, "target", 4, split, (IID,), on_device=True) for split in SPLITS[1:]]
+    assert (sources[0].program == sources[1].program) == shared
 
 
 def test_shares_of_conditions_with_arrays_go_through_all_of_them():

@@ -113,16 +113,20 @@ def test_the_rows_that_are_shipped_are_those_of_the_study(frozen):
     assert [cell.protocol.training.learning_rate for cell in cells] == list(map(best_rate, shipped["search"]))
 
 
-def test_a_rate_is_the_best_of_a_search(monkeypatch):
+@pytest.mark.parametrize("start_steps", [0, 1000, 10_000])
+def test_a_rate_is_the_best_of_a_search(start_steps, monkeypatch):
     """By the validation loss after the last step, over all tasks; a task that diverged excludes a rate."""
-    trials = FULL.trials("mlp", "modular")
+    start = {"trainer": {"start": "oracle", "start_steps": start_steps}} if start_steps else {}
+    trials = FULL.trials("mlp", "modular", **start)
     means = dict(zip(RATES["mlp"], (0.4, 0.3, np.nan), strict=True))
     last = {cell.folder: means[rate] for rate, cell in trials.items()}
 
     def load_history(paths):
         [mean] = [last[Path(path).name] for path in paths]
-        rows = [(10_000, "loss", "iid", mean * factor) for factor in (0.5, 1.0, 2.0)]
-        rows += [(0, "loss", "iid", 9.0), (10_000, "loss", "scale2", 0.01), (10_000, "alignment", "iid", 0.1)]
+        first, end = start_steps, start_steps + 10_000
+        rows = [(end, "loss", "iid", mean * factor) for factor in (0.5, 1.0, 2.0)]
+        rows += [(first, "loss", "iid", 9.0), (end, "loss", "scale2", 0.01), (end, "alignment", "iid", 0.1)]
+        rows += [(end - 1, "diverged", "iid", 1.0)] if np.isnan(mean) else []
         return pd.DataFrame(rows, columns=["step", "measure", "condition", "value"])
 
     monkeypatch.setattr("modtf.experiments.modarch.scorecard.search.load_history", load_history)
@@ -130,10 +134,10 @@ def test_a_rate_is_the_best_of_a_search(monkeypatch):
     assert line == {
         "arch": "mlp",
         "variant": "modular",
-        "model_options": "",
+        "model_options": trials[1e-2].columns["model_options"],
         "losses": {"0.003": 0.4, "0.01": 0.3, "0.03": None},
     }
-    assert FULL.final(trials, line) == FULL.cell("mlp", "modular", 1e-2)
+    assert FULL.final(trials, line) == FULL.cell("mlp", "modular", 1e-2, **start)
 
 
 def test_a_card_is_what_was_written(tmp_path, reference):

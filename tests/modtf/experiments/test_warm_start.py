@@ -59,3 +59,4 @@ def test_what_is_refused(variant, trainer, message, tmp_path):
     protocol = Protocol(Training(steps=4, batch_size=8, evaluations=1), SIZES)
     with pytest.raises(ValueError, match=message):
         run_cell(Cell(Task(), 4, variant, ((0, 0),), protocol, trainer=trainer), tmp_path, verbose=False)
+    assert not list(tmp_path.iterdir())  # before anything is written

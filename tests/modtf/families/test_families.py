@@ -94,6 +94,15 @@ def test_an_option():
         number.check(2)
 
 
+def test_the_default_of_an_option_has_the_type_of_its_other_values():
+    """Otherwise a cell and the same cell read from its config have different hashes."""
+    default = Option("examples", 210_000, "", low=250, high=1e9).default
+    assert (default, type(default)) == (210_000, float)
+    assert type(Option("depth", 2.0, "", low=1, integer=True).default) is int
+    for task in map(Task, FAMILIES):
+        assert repr(Task(**task.to_dict())) == repr(task)
+
+
 class Whole(Family):
     title = "Whole"
     data = "no_such:Data"

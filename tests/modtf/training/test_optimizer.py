@@ -124,6 +124,15 @@ def test_the_cosine_schedules(schedule, held):
     assert float(optimizer.learning_rate) == 0.0
 
 
+@pytest.mark.parametrize(("steps", "evaluations", "held"), [(1018, 10, 102), (10_007, 20, 501), (3, 20, 1)])
+def test_the_rate_falls_as_often_as_asked_for_any_number_of_steps(steps, evaluations, held):
+    training = Training(steps=steps, schedule="cosine_epochs", evaluations=evaluations)
+    schedule = make_optimizer(training, 1).schedule
+    rates = [float(schedule(step)) for step in range(0, steps, max(1, held // 2))]
+    assert schedule.held == held
+    assert len(set(rates)) == min(steps, evaluations)
+
+
 @pytest.mark.parametrize("clipnorm", [None, 1.0])
 def test_the_gradient_of_an_embedding_is_as_good_as_a_dense_one(clipnorm):
     """TensorFlow gives the rows that were read, some of them twice."""

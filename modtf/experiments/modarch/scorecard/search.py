@@ -24,8 +24,8 @@ def search_of(trials: Mapping[float, Cell], out: str | Path) -> dict[str, Any]:
     losses = {}
     for rate, cell in trials.items():
         history = load_history([str(Path(out, cell.folder))])
-        last = history[history["step"] == cell.protocol.training.steps]
-        values = last.loc[(last["measure"] == "loss") & (last["condition"] == IID), "value"]
+        history = history[(history["measure"] == "loss") & (history["condition"] == IID)]
+        values = history.loc[history["step"] == history["step"].max(), "value"]  # also counts a warm start
         mean = float(np.exp(np.log(values).mean(skipna=False)))
         losses[f"{rate:g}"] = float(f"{mean:.6g}") if np.isfinite(mean) else None
     columns = next(iter(trials.values())).columns
