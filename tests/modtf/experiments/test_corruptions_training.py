@@ -18,6 +18,7 @@ from modtf.experiments.corruptions import modules
 from modtf.experiments.corruptions.phases import ALL, Views
 from modtf.experiments.corruptions.trainers import _given_sites, epochs_of_images
 from modtf.families.orders import CORRUPTIONS
+from modtf.models.architectures.corruptions_parts import SmallNetwork
 from modtf.protocol import Evaluation, Protocol
 from modtf.studies.load import load_study
 from modtf.task import Task
@@ -65,7 +66,18 @@ def test_the_study():
     found = " ".join(cell.variant for cell in cells)
     assert found == ("erm modular erm contrastive routed contrastive routed modular erm modular erm modular")
     assert [len(cell.members) for cell in cells] == [5] * 10 + [3] * 2
-    assert round(cells[2].trainer["longer"] * 1_090) == 150 + 6 * 310 + 36 * 62
+    clean, final, searched = steps_of_modular(cells[1])
+    assert clean + 6 * (final + searched) == 2_382  # those that results count
+    counted = clean + 6 * (final + SmallNetwork.num_sites * searched)
+    assert round(cells[2].trainer["longer"] * cells[2].protocol.training.steps) == counted == 4_242
+
+
+def steps_of_modular(cell):
+    """Return the steps of the clean network, of a module, and of its search."""
+    context: Any = SimpleNamespace(task=cell.task, training=cell.protocol.training)
+    clean, pairs = (Views(context, rules, "fresh", "all") for rules in ((0,), (1, 0)))
+    epochs = epochs_of_images(context)
+    return clean.steps(epochs), pairs.steps(epochs), pairs.steps(epochs * cell.trainer["search"])
 
 
 def test_the_study_of_methods_that_receive_the_corruption():
