@@ -39,6 +39,9 @@ def test_the_eighth_corruption_is_drawn_in_training():
     pairs = (next(iter(modtf.stream(task, 8, "test", condition=name)))[0]["inputs"] for name in ("id", "so"))
     clean, made = (np.asarray(x).astype(int) for x in pairs)
     np.testing.assert_array_equal(made, np.where(clean < 128, clean, 255 - clean))
+    for variant in ("modular", "image_space", "labelled"):
+        with pytest.raises(ValueError, match="CO, GB, IM, IN, R90, SW only, but arch='solarised' has others"):
+            modtf.build(task, variant=variant, width=4)
 
 
 def test_a_killed_run_ends_as_one_that_was_not(tmp_path):

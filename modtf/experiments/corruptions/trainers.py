@@ -12,9 +12,9 @@ from keras import ops
 
 from modtf.checks import check_choice, check_integer, check_number
 from modtf.experiments.corruptions.modules import PASS_THROUGH, ModulePhase, ModuleStages
-from modtf.experiments.corruptions.phases import ALL, Judge, Views
+from modtf.experiments.corruptions.phases import ALL, Judge, Views, rules_of
 from modtf.families.base_images import DATASETS
-from modtf.families.orders import CORRUPTIONS, RULES, name_of
+from modtf.families.orders import CORRUPTIONS, name_of
 from modtf.training.compile import SettingLoss
 from modtf.training.trainer import TrainerContext, checked_by
 
@@ -86,7 +86,7 @@ def epochs_of_images(context: TrainerContext) -> float:
     """Return the epochs of base images (in all their views) in the steps of plain training."""
     of = DATASETS[context.task.dataset]
     return context.training.steps / (
-        len(RULES) * of.classes * of.sizes[0] // context.training.batch_size or 1
+        len(rules_of(context)) * of.classes * of.sizes[0] // context.training.batch_size or 1
     )
 
 
@@ -126,7 +126,7 @@ def contrastive(
     noise: str = "fresh",
     longer: float = 1.0,
 ) -> None:
-    """Train on all seven views of every image, with a loss that makes their features alike.
+    """Train on the views of every image under each rule, with a loss that makes their features alike.
 
     Args:
         context: the model to train, with its task and protocol.
@@ -134,7 +134,7 @@ def contrastive(
         denominator: see `ContrastiveLoss`.
         noise, longer: see `erm`.
     """
-    views = Views(context, ALL, noise, "all")
+    views = Views(context, rules_of(context), noise, "all")
     losses = dict(zip(("target", "features"), _losses(strength, denominator), strict=False))
     steps = views.steps(epochs_of_images(context) * longer)
     train_stage(context, "contrastive", context.model, views, losses, steps)

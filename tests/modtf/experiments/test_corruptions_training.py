@@ -14,10 +14,10 @@ from modtf.cell import Cell
 from modtf.datasets import base_images
 from modtf.engines.cell import run_cell
 from modtf.evaluation import programs
-from modtf.experiments.corruptions import modules
+from modtf.experiments.corruptions import modules, trainers
 from modtf.experiments.corruptions.phases import ALL, Views
 from modtf.experiments.corruptions.trainers import _given_sites, epochs_of_images
-from modtf.families.orders import CORRUPTIONS
+from modtf.families.orders import CORRUPTIONS, RULES
 from modtf.models.architectures.corruptions_parts import SmallNetwork
 from modtf.protocol import Evaluation, Protocol
 from modtf.studies.load import load_study
@@ -48,6 +48,20 @@ def test_steps_are_the_published_ones():
     assert {n: views.batch_size for n, views in found.items()} == {7: 36, 1: 256, 2: 128}
     assert [found[n].steps(epochs) for n in (7, 1, 2)] == [522_200, 73_400, 146_800]
     assert found[2].steps(epochs * 0.025) * 36 == 132_120
+
+
+def test_contrastive_sees_the_corruptions_of_a_derived_family(monkeypatch):
+    """Eight views of every image, in ten epochs of eight views each."""
+    rules = (*RULES, "SO")
+    of = SimpleNamespace(dataset="digits", family=SimpleNamespace(rule_names=lambda task: rules))
+    training = Protocol.quick(Task("corruptions")).replace(steps=10 * (8 * 4_000 // 256)).training
+    context: Any = SimpleNamespace(task=of, training=training, model=None)
+    stages = []
+    monkeypatch.setattr(trainers, "train_stage", lambda *stage, **how: stages.append(stage))
+    trainers.contrastive(context)
+    [(_, _, _, views, _, steps)] = stages
+    assert views.rules == tuple(range(8))
+    assert (epochs_of_images(context), steps) == (10, 10 * 4_000 // 32)
 
 
 def test_sites_may_be_given():
