@@ -10,8 +10,16 @@ from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import two_sided
 from modtf.analysis.text import listing, markdown_table, text_table
 from modtf.analysis.trained import TrainedModels
+from modtf.cell import Cell
 from modtf.checks import check_choice
-from modtf.experiments.corruptions import COMPOSED, ELEMENTAL, FORMULAS, PAPER, invariance_measure
+from modtf.experiments.corruptions import (
+    COMPOSED,
+    ELEMENTAL,
+    FORMULAS,
+    PAPER,
+    STAGE_RATES,
+    invariance_measure,
+)
 from modtf.families import IID
 from modtf.families.base_images import DATASETS
 from modtf.families.orders import LONGEST, name_of, orders
@@ -177,19 +185,26 @@ def _difference(gains: pd.DataFrame, name: str, parts: int) -> str:
 
 
 def trainings(study: TrainedModels) -> str:
-    """Return a table in Markdown of what variants differ in: learning rate, steps, parameters, tasks."""
+    """Return a table in Markdown of what variants differ in: learning rates, steps, parameters, tasks.
+
+    Rates of stages that do not have the protocol's follow it, by the name of the trainer's option."""
     rows = []
     results = study.results
     for name in study.variants:
         of = results[results["variant"] == name]
         part = study.of_variants([name])
-        finished = [cell.definition.protocol for cell in part.cells if cell.is_finished]
-        rates = {protocol.training.learning_rate for protocol in finished}
+        rates = sorted({_rates(cell.definition) for cell in part.cells if cell.is_finished})
         parameters = of.groupby(["data_seed", "seed"])["num_parameters"].first()
         shown = f"{parameters.min():,}" + f" to {parameters.max():,}" * (parameters.nunique() > 1)
         steps, tasks = of["steps"].max(), of["data_seed"].nunique()
-        rows.append([name, listing(sorted(rates)), f"{steps:,}", shown, tasks])
+        rows.append([name, listing(rates), f"{steps:,}", shown, tasks])
     return markdown_table(["variant", "learning rate", "steps", "parameters", "tasks"], rows)
+
+
+def _rates(cell: Cell) -> str:
+    rate = f"{cell.protocol.training.learning_rate}"
+    option, default = STAGE_RATES.get(cell.variant, ("", None))
+    return f"{rate}, {option} {cell.trainer.get(option, default)}" if option else rate
 
 
 def _interval(means: pd.DataFrame, name: str, parts: int) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from keras import ops
 
 from modtf.checks import check_choice, check_integer, check_number
+from modtf.experiments.corruptions import STAGE_RATES
 from modtf.experiments.corruptions.modules import PASS_THROUGH, ModulePhase, ModuleStages
 from modtf.experiments.corruptions.phases import ALL, Judge, Views, rules_of
 from modtf.families.base_images import DATASETS
@@ -153,7 +154,7 @@ def modular(
     strength: float = 1.0,
     denominator: str = DENOMINATORS[0],
     noise: str = "fresh",
-    id_rate: float = 0.1,
+    id_rate: float = STAGE_RATES["modular"][1],
     search: float = 0.025,
     sites: int | Sequence[int] | None = None,
     pass_through: str = PASS_THROUGH[0],

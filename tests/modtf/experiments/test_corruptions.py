@@ -187,18 +187,23 @@ def test_published_numbers_stand_below_the_same_images_only():
     assert "published" not in lowest
 
 
-def test_rates_of_unfinished_cells_are_not_listed():
-    def cell(variant, options, rate, is_finished):
+def test_rates_are_those_of_finished_cells_and_of_all_their_stages():
+    def cell(variant, options, rate, is_finished, trainer=None):
         named = dict(zip(("arch", "setting", "task_options"), KIND, strict=True))
         protocol = SimpleNamespace(training=SimpleNamespace(learning_rate=rate))
         return SimpleNamespace(
             cell={**named, "variant": variant, "model_options": options},
-            definition=SimpleNamespace(protocol=protocol), is_finished=is_finished,
+            definition=SimpleNamespace(protocol=protocol, variant=variant, trainer=trainer or {}),
+            is_finished=is_finished,
         )  # fmt: skip
 
     cells: list[Any] = [cell(*one, rate, rate == 0.01) for one in START for rate in (0.01, 0.1)]
     lines = trainings(Study(results(), cells=cells).of_kind(*KIND)).splitlines()[2:]
-    assert [line.split("|")[2].strip() for line in lines] == ["0.01"] * len(START)
+    found = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in lines}
+    modular = dict.fromkeys(("modular", f"modular ({FIXED})"), "0.01, id_rate 0.1")
+    assert found == {"erm": "0.01", "contrastive": "0.01", **modular}
+    given = [cell("modular", "", 0.01, True, {"id_rate": 0.3})]
+    assert "| modular | 0.01, id_rate 0.3 |" in trainings(Study(results(), cells=given).of_kind(*KIND))
 
 
 def test_correlations_of_constant_models_are_not_numbers():
