@@ -23,6 +23,7 @@ from modtf.experiments.corruptions import (
 from modtf.families import IID
 from modtf.families.base_images import DATASETS
 from modtf.families.orders import LONGEST, name_of, orders
+from modtf.protocol import tail_of
 from modtf.results.schema import KIND
 
 MODEL = [*KIND, "width", "variant", "data_seed", "seed"]  # identify a model
@@ -85,24 +86,43 @@ def chance(frame: pd.DataFrame) -> float:
 def methods(rows: pd.DataFrame, study: TrainedModels) -> pd.DataFrame:
     """Return the rows with each variant named after its method. One set of options represents a method.
 
-    It is the most accurate in distribution among those that trained longest, as the published rates and
-    lambdas were chosen. Other sets get the name "METHOD (less)".
+    It is, among those that trained longest, the most accurate on validation images in distribution, on tasks
+    that all of these have. The published rates and lambdas were chosen so, too. Other sets get the name
+    "METHOD (less)". If one of these has no history, as in results that were read from one table, test images
+    choose, on which methods are then compared.
 
     Args:
         rows: with a column `variant`.
         study: the study that the rows come from.
     """
-    results = study.results
-    results = results[(results["measure"] == "error") & (results["condition"] == IID)]
-    by_variant = results.groupby("variant", observed=True)
-    # NaN, which comes last, if a model diverged: the mean of the others is not that of the variant
-    of = by_variant.agg(steps=("steps", "max"), error=("value", lambda errors: errors.mean(skipna=False)))
+    steps = study.results.groupby("variant", observed=True)["steps"].max()
     plain: dict[str, str] = {}
-    for method, part in of.groupby(lambda name: str(name).partition(" (")[0]):
-        chosen = str(part.sort_values(["steps", "error"], ascending=[False, True]).index[0])
+    for method, part in steps.groupby(lambda name: str(name).partition(" (")[0]):
+        chosen = _most_accurate([str(name) for name in part.index[part == part.max()]], study)
         # another variant now has the plain name
         plain |= {str(method): f"{method} (less)", chosen: str(method)}
     return rows.assign(variant=rows["variant"].astype(str).replace(plain))
+
+
+def _most_accurate(variants: list[str], study: TrainedModels) -> str:
+    """Return the variant of the least mean error on tasks that all have; one that diverged comes last."""
+    if len(variants) == 1:
+        return variants[0]
+    rows = _in_distribution(study.history, variants)
+    if set(variants) - set(rows["variant"]):
+        rows = _in_distribution(study.results, variants)
+    model = [name for name in MODEL if name != "variant" and name in rows]
+    last = rows.sort_values("step").groupby([*model, "variant"], observed=True)["value"]
+    errors = last.agg(lambda values: np.mean(tail_of(values.to_list()))).fillna(np.inf).unstack("variant")
+    shared = errors.dropna()
+    means = (shared if len(shared) else errors).mean()
+    return str(means.mask(np.isinf(errors).any(), np.inf).idxmin())
+
+
+def _in_distribution(rows: pd.DataFrame, variants: list[str]) -> pd.DataFrame:
+    """Return the errors in distribution of some variants, by step."""
+    rows = rows[(rows["measure"] == "error") & (rows["condition"] == IID) & rows["variant"].isin(variants)]
+    return rows.rename(columns={"steps": "step"}).astype({"variant": str})
 
 
 def ceiling(study: TrainedModels) -> float:

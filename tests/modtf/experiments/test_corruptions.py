@@ -96,12 +96,12 @@ def test_what_is_refused():
 
 
 def test_a_method_is_what_was_trained_longest():
-    """Among equally long ones it is the most accurate in distribution."""
+    """Among equally long ones it is the most accurate in distribution, here on test images."""
     of = {"erm": (1, 9.0), "erm (longer=4)": (4, 20.0), "modular (search=0.2)": (2, 8.0)}
     of |= {"modular (sites=1)": (1, 7.0), "routed (site=3)": (1, 6.0), "routed (site=4)": (1, 5.0)}
     frame = pd.DataFrame({"variant": pd.Categorical(list(of)), "measure": "error", "condition": "iid"})
     frame = frame.assign(**dict(zip(("steps", "value"), zip(*of.values(), strict=True), strict=True)))
-    study: Any = SimpleNamespace(results=frame)
+    study: Any = SimpleNamespace(results=frame.assign(data_seed=0), history=frame[:0])
     names = methods(frame, study)["variant"].tolist()
     assert names == ["erm (less)", "erm", "modular", "modular (sites=1)", "routed (site=3)", "routed"]
 
@@ -110,9 +110,21 @@ def test_options_of_which_a_model_diverged_do_not_represent_a_method():
     """Without the lost task, site 3 would have the smaller mean."""
     of = [("routed (site=3)", 5.0), ("routed (site=3)", np.nan), ("routed (site=4)", 6.0)]
     frame = pd.DataFrame(of, columns=["variant", "value"])
-    frame = frame.assign(variant=pd.Categorical(frame["variant"]), steps=1, measure="error", condition="iid")
-    study: Any = SimpleNamespace(results=frame)
+    frame = frame.assign(variant=pd.Categorical(frame["variant"]), measure="error", condition="iid")
+    frame["data_seed"] = [0, 1, 0]
+    study: Any = SimpleNamespace(results=frame.assign(steps=1), history=frame.assign(step=1))
     assert methods(frame, study)["variant"].tolist() == ["routed (site=3)"] * 2 + ["routed"]
+
+
+def test_validation_images_of_shared_tasks_choose_the_options_of_a_method():
+    """On test images, and on all its tasks, site 3 is better."""
+    of = [("routed (site=3)", 0, 1, 9.0), ("routed (site=3)", 0, 2, 6.0), ("routed (site=3)", 1, 2, 1.0)]
+    of += [("routed (site=4)", 0, 1, 9.0), ("routed (site=4)", 0, 2, 5.0)]
+    history = pd.DataFrame(of, columns=["variant", "data_seed", "step", "value"])
+    history = history.assign(variant=pd.Categorical(history["variant"]), measure="error", condition="iid")
+    results = history[history["step"] == 2].rename(columns={"step": "steps"}).assign(value=[1.0, 1.0, 2.0])
+    study: Any = SimpleNamespace(results=results, history=history)
+    assert methods(results, study)["variant"].tolist() == ["routed (site=3)"] * 2 + ["routed"]
 
 
 FIXED = "trainer.sites=[1; 1; 1; 1; 1; 1]"
