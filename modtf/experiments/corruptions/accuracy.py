@@ -29,8 +29,6 @@ from modtf.results.schema import KIND
 MODEL = [*KIND, "width", "variant", "data_seed", "seed"]  # identify a model
 SIZES = range(1, LONGEST + 1)
 PARTS = {name_of(order): max(1, len(order)) for order in orders()}  # condition -> k; ID counts with k = 1
-#: accuracy of networks trained on clean images only, as in the released figures; for digits ours is measured
-CEILING = {"emnist": 89.0, "cifar10": 92.0}
 #: Table 1 of the paper: medians over compositions of k = 1 ... 6, the best of three seeds
 PUBLISHED = {
     "emnist": {
@@ -123,16 +121,6 @@ def _in_distribution(rows: pd.DataFrame, variants: list[str]) -> pd.DataFrame:
     """Return the errors in distribution of some variants, by step."""
     rows = rows[(rows["measure"] == "error") & (rows["condition"] == IID) & rows["variant"].isin(variants)]
     return rows.rename(columns={"steps": "step"}).astype({"variant": str})
-
-
-def ceiling(study: TrainedModels) -> float:
-    """Return the accuracy of a network of clean images on them, in %; NaN if unknown."""
-    known = CEILING.get(dataset_of(study.results))
-    if known is not None:
-        return known
-    rows = methods(by_condition(study), study)
-    clean = rows[(rows["variant"] == "modular") & (rows["condition"] == name_of(()))]
-    return float(clean["accuracy"].mean()) if len(clean) else float("nan")
 
 
 def table_1(study: TrainedModels) -> str:

@@ -23,10 +23,10 @@ from modtf.experiments.corruptions.accuracy import (
     MODEL,
     SIZES,
     by_condition,
-    ceiling,
     chance,
     with_invariance,
 )
+from modtf.experiments.corruptions.ceilings import ceiling
 from modtf.families.orders import CORRUPTIONS, name_of, orders
 
 FAMILY = ("corruptions",)

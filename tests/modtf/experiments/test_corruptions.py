@@ -1,5 +1,6 @@
 """The contrastive loss by hand, the worked example of invariance, and claims on simulated results."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,10 +12,16 @@ import pytest
 from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.study import Study
 from modtf.experiments.corruptions.accuracy import PARTS, differences, methods, table_1, trainings
-from modtf.experiments.corruptions.claims import correlations, lowest_severity_is_easier
+from modtf.experiments.corruptions.ceilings import ceiling
+from modtf.experiments.corruptions.claims import (
+    correlations,
+    lowest_severity_is_easier,
+    single_corruptions_are_learned,
+)
 from modtf.experiments.corruptions.figures import learned
 from modtf.experiments.corruptions.invariance import ClassActivation, invariance_rows, invariance_scores
 from modtf.experiments.corruptions.trainers import TEMPERATURE, ContrastiveLoss
+from modtf.protocol import Protocol
 from modtf.results.schema import COLUMNS
 from modtf.task import Task
 
@@ -233,6 +240,45 @@ def test_the_spread_at_three_is_that_of_sites():
     assert list(main["evidence_verdict"]) == ["supported"] * 3
     expected = np.mean([(4.0 - 0.1) * abs((-1) ** seed * (1 + seed / 10) + 0.05) for seed in range(6)])
     np.testing.assert_allclose(main["value"], expected, rtol=0.1)
+
+
+def test_single_corruptions_are_held_against_the_clean_network_of_the_same_task(monkeypatch):
+    """Tasks differ by up to 25 points. A method that is better by more than 4 points supports the claim."""
+    monkeypatch.setitem(SPREAD, ("modular", ""), 0.2)
+    name, frame = "single_corruptions_are_learned", results(lowest=[])
+    frame["value"] -= 5.0 * frame["data_seed"] - 10.0
+    frame.loc[frame["variant"] == "erm", "value"] -= 20.0
+    frame.loc[frame["variant"] == "contrastive", "value"] -= 8.0
+    judged = Study(frame).claims([name]).set_index("evidence")
+    assert judged["evidence_verdict"].tolist() == ["supported"] * 3, judged[["value", "low", "high"]]
+    np.testing.assert_allclose(judged["value"], [10.0, -1.0, 0.0], atol=0.5)
+    frame.loc[frame["variant"] == "erm", "value"] += 20.0
+    assert verdicts(Study(frame), name).tolist() == ["contradicted"]
+
+
+def test_the_published_ceiling_is_that_of_the_published_width_and_protocol():
+    """Of modular's clean network as soon as there is one."""
+    task = Task("corruptions", dataset="emnist")
+    published, quick = (make(task).training for make in (Protocol.published, Protocol.quick))
+    frame = results(lowest=[]).replace({"task_options": {"dataset=digits": "dataset=emnist"}})
+    plain = frame[frame["variant"] == "erm"]
+
+    def study_of(rows, width, training):
+        named = dict(zip(("arch", "setting", "task_options"), (*KIND[:2], "dataset=emnist"), strict=True))
+        defined = SimpleNamespace(task=task, width=width, protocol=SimpleNamespace(training=training))
+        cell: Any = SimpleNamespace(cell={**named, "variant": "erm", "model_options": ""}, definition=defined)
+        return Study(rows, cells=[cell]).of_kind(*named.values())
+
+    other_rate = replace(published, learning_rate=0.5)
+    assert ceiling(study_of(plain, 64, published)) == ceiling(study_of(plain, 64, other_rate)) == 89.0
+    for width, training in ((16, published), (64, quick)):
+        part = study_of(plain, width, training)
+        assert np.isnan(ceiling(part))
+        (found, *_) = single_corruptions_are_learned(part)
+        assert found.lacking == "no clean network: no modular, and not the published protocol"
+    (found, *_) = single_corruptions_are_learned(study_of(plain, 64, published))
+    assert abs(found.value - (55.0 - 89.0)) < 0.5
+    assert abs(ceiling(study_of(frame[frame["model_options"] == ""], 64, published)) - 65.0) < 1.0
 
 
 def test_claims_of_the_first_experiment_are_not_judged():
