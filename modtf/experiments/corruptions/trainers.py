@@ -167,7 +167,8 @@ def modular(
         strength, denominator, noise: see `contrastive`; they compare a module's output with clean features.
         id_rate: learning rate of the network.
         search: share of a module's epochs, at a constant rate, after which sites are compared. Modules at all
-            sites are trained on the same batches, independently.
+            sites are trained on the same batches, independently. The default is the published share, which
+            is a few steps of a short training: the results say how many, `search_steps`.
         sites: fixed for all modules, or one for each, instead of a search.
         pass_through: see `ModulePhase`.
         search_weights: the weights of a module to compare: the "last" ones of its search, as in the released
@@ -179,7 +180,8 @@ def modular(
     network, losses = context.model, partial(_losses, strength, denominator)
     fixed_sites, epochs = _given_sites(sites, network.network.num_sites), epochs_of_images(context)
     phase, key = partial(ModulePhase, losses=losses, pass_through=pass_through), (strength, denominator)
-    stages = ModuleStages(context, Views(context, (1, 0), noise, "all"), phase, (*key, pass_through))
+    pairs = Views(context, (1, 0), noise, "all")
+    stages = ModuleStages(context, pairs, phase, (*key, pass_through))
     clean, training = Views(context, ALL[:1], noise, "all"), replace(context.training, learning_rate=id_rate)
     of_class = {"target": _losses(0.0)[0]}
     stages.train_network("id", clean, of_class, clean.steps(epochs), training)
@@ -190,6 +192,7 @@ def modular(
             accuracies = stages.search(rule, epochs * search, search_weights == SEARCH_WEIGHTS[1])
             for place, accuracy in enumerate(accuracies):
                 context.record(f"accuracy_site{place}", accuracy, name_of((name,)))
+            context.record("search_steps", pairs.steps(epochs * search), name_of((name,)))
             site = int(np.argmax(accuracies))
         context.record("site", site, name_of((name,)))
         best[name] = site, stages.train(rule, site, epochs)

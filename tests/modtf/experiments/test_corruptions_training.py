@@ -64,6 +64,26 @@ def test_contrastive_sees_the_corruptions_of_a_derived_family(monkeypatch):
     assert (epochs_of_images(context), steps) == (10, 10 * 4_000 // 32)
 
 
+@pytest.mark.parametrize(("search", "steps"), [(0.025, 8), (0.2, 62)])
+def test_results_say_how_long_sites_were_searched_for(monkeypatch, search, steps):
+    """The default is the published share of epochs, of which the quick preset has ten."""
+    found: dict[tuple[str, str], float] = {}
+    searched: dict[str, Any] = {"search": lambda *how: np.arange(6.0), "train": lambda *how: None}
+    stages = SimpleNamespace(train_network=lambda *how: None, **searched)
+    monkeypatch.setattr(trainers, "ModuleStages", lambda *how: stages)
+    task = Task("corruptions")
+    context: Any = SimpleNamespace(
+        task=task, training=Protocol.quick(task).training, measure=lambda: None,
+        model=SimpleNamespace(network=SimpleNamespace(num_sites=6), attach=lambda *module: None),
+        record=lambda measure, value, condition: found.update({(measure, condition): value}),
+    )  # fmt: skip
+    trainers.modular(context, search=search)
+    assert [found["search_steps", name.lower()] for name in CORRUPTIONS] == [steps] * 6
+    found.clear()
+    trainers.modular(context, sites=2)
+    assert {measure for measure, _ in found} == {"site"}
+
+
 def test_sites_may_be_given():
     assert _given_sites(None, 6) == {}
     assert _given_sites(2, 6) == dict.fromkeys(CORRUPTIONS, 2)
