@@ -82,6 +82,8 @@ class RuleData(ABC):
     runs_on_device: ClassVar[bool] = False
     #: whether members of one shape differ in `parameters` alone, so that what is compiled serves all of them
     members_share_programs: ClassVar[bool] = False
+    #: option of `examples` -> its values; those of an option whose default is a truth value are known
+    choices: ClassVar[Mapping[str, Sequence[Any]]] = {}
     ops: Any  # the stream or program that makes the data sets this and the next two
     split: str
     batch_size: int
