@@ -28,7 +28,7 @@ def test_method_network_and_corruption(tmp_path):
     assert set(frame.loc[frame["variant"] == "curriculum", "steps"]) == {4}
     assert (frame["measure"] == "invariance_composed").any()
     finish(REPORT, f"--plugin={PLUGIN}", f"--results={tmp_path}", f"--out={tmp_path / 'report'}", "--claims")
-    assert (tmp_path / "report" / "tables" / "corruptions_accuracy_digits.csv").exists()
+    assert (tmp_path / "report" / "tables" / "corruptions_accuracy_solarised_digits.csv").exists()
 
 
 def test_the_eighth_corruption_is_drawn_in_training():

@@ -11,14 +11,16 @@ import pytest
 
 from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.study import Study
+from modtf.experiments.corruptions import COMPOSED, ELEMENTAL
 from modtf.experiments.corruptions.accuracy import PARTS, differences, methods, table_1, trainings
 from modtf.experiments.corruptions.ceilings import ceiling
 from modtf.experiments.corruptions.claims import (
     correlations,
     lowest_severity_is_easier,
+    modular_spreads_at_three,
     single_corruptions_are_learned,
 )
-from modtf.experiments.corruptions.figures import learned
+from modtf.experiments.corruptions.figures import _kinds, learned
 from modtf.experiments.corruptions.invariance import ClassActivation, invariance_rows, invariance_scores
 from modtf.experiments.corruptions.trainers import TEMPERATURE, ContrastiveLoss
 from modtf.protocol import Protocol
@@ -281,6 +283,24 @@ def test_the_published_ceiling_is_that_of_the_published_width_and_protocol():
     assert abs(ceiling(study_of(frame[frame["model_options"] == ""], 64, published)) - 65.0) < 1.0
 
 
+def test_spreads_are_compared_on_the_same_tasks():
+    """erm has the last three tasks alone; among these modular differs by 0.6 times its spread, not by 4."""
+    frame = results(lowest=[])
+    frame = frame[(frame["variant"] != "erm") | (frame["data_seed"] > 2)]
+    found = {piece.name: piece for piece in modular_spreads_at_three(Study(frame).of_kind(*KIND))}
+    off = np.array([(-1) ** seed * (1 + seed / 10) for seed in (3, 4, 5)])
+    expected = (4.0 - 0.1) * np.abs(off - off.mean()).mean()
+    assert (found["against erm"].num_tasks, found["against contrastive"].num_tasks) == (3, 6)
+    np.testing.assert_allclose(found["against erm"].value, expected, rtol=1e-5)
+
+
+def test_the_spread_of_given_sites_is_not_judged():
+    frame = results(lowest=[])
+    frame = frame[(frame["variant"] != "modular") | (frame["model_options"] == FIXED)]
+    [found] = modular_spreads_at_three(Study(frame).of_kind(*KIND))
+    assert found.lacking == "its sites were given, not searched for"
+
+
 def test_claims_of_the_first_experiment_are_not_judged():
     first = {"gt_modular_wins", "modular_op_beats_modular", "learned_activation_collapses"}
     assert not first & set(study().claims()["claim"])
@@ -302,6 +322,30 @@ def test_methods_that_did_not_learn_are_not_in_pictures_of_invariance():
     simulated = study()
     simulated.results.loc[simulated.results["variant"] == "erm", "value"] = 90.0
     assert set(learned(simulated.of_kind(*KIND))) == {"contrastive", "modular", f"modular ({FIXED})"}
+
+
+def test_the_picture_of_invariance_and_its_note_are_of_models_with_scores():
+    """One model of erm has no active unit. Its accuracy, far below others, is not in the picture."""
+    frame, rng = results(lowest=[]), np.random.default_rng(0)
+    composed = frame["condition"].map(PARTS) > 1
+    lost = (frame["variant"] == "erm") & (frame["data_seed"] == 0)
+    frame.loc[lost & composed, "value"] = 90.0
+    made = np.where(lost, np.nan, rng.uniform(0, 1, len(frame)))
+    scores = (frame[composed].assign(measure=name, value=made[composed]) for name in (ELEMENTAL, COMPOSED))
+    simulated = Study(pd.concat([frame, *scores], ignore_index=True))
+    [picture] = simulated.figure("corruptions_invariance")
+    assert "At least 5 models of every variant; width 16; " in picture.note
+    assert "; 1 model without scores left out" in picture.note
+    table = picture.table
+    pairs = table[(table["variant"] == "erm") & (table["parts"] == 2)]["accuracy"]
+    assert (abs(pairs - 50.0) < 0.2).all()
+
+
+def test_pictures_of_a_derived_family_have_names_of_their_own():
+    kinds = [KIND, ("solarised", *KIND[1:]), LOWEST]
+    study: Any = SimpleNamespace(kinds=kinds, of_kind=lambda *kind: kind)
+    names = ["digits", "solarised_digits", "digits_lowest"]
+    assert _kinds(study) == list(zip(names, kinds, strict=True))
 
 
 def test_figures_show_every_method():
