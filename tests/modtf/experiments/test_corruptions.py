@@ -259,7 +259,7 @@ def test_single_corruptions_are_held_against_the_clean_network_of_the_same_task(
 
 
 def test_the_published_ceiling_is_that_of_the_published_width_and_protocol():
-    """Of modular's clean network as soon as there is one."""
+    """The clean network of modular, if there is one, takes its place."""
     task = Task("corruptions", dataset="emnist")
     published, quick = (make(task).training for make in (Protocol.published, Protocol.quick))
     frame = results(lowest=[]).replace({"task_options": {"dataset=digits": "dataset=emnist"}})
