@@ -156,11 +156,16 @@ def _numbers_per_example(data: RuleData, num_tokens: int) -> int:
 
 
 def _check_stream_options(data: RuleData, family: str, options: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for options that `RuleData.examples` does not have."""
+    """Raise `ValueError` for options, or values, that `RuleData.examples` does not have."""
+    signature = inspect.signature(data.examples)
     try:
-        inspect.signature(data.examples).bind(None, None, None, **options)
+        signature.bind(None, None, None, **options)
     except TypeError as error:
         raise ValueError(
             f"{type(data).__name__}.examples, of the family {family!r}, received the options "
             f"{', '.join(options) or 'none'}: {error}. Give options that it accepts."
         ) from error
+    truths = (name for name, one in signature.parameters.items() if isinstance(one.default, bool))
+    values = {**dict.fromkeys(truths, (True, False)), **data.choices}
+    for name in options.keys() & values.keys():
+        check_choice(name, options[name], values[name])

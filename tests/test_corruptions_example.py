@@ -28,7 +28,7 @@ def test_method_network_and_corruption(tmp_path):
     assert set(frame.loc[frame["variant"] == "curriculum", "steps"]) == {4}
     assert (frame["measure"] == "invariance_composed").any()
     finish(REPORT, f"--plugin={PLUGIN}", f"--results={tmp_path}", f"--out={tmp_path / 'report'}", "--claims")
-    assert (tmp_path / "report" / "tables" / "corruptions_accuracy_digits.csv").exists()
+    assert (tmp_path / "report" / "tables" / "corruptions_accuracy_solarised_digits.csv").exists()
 
 
 def test_the_eighth_corruption_is_drawn_in_training():
@@ -39,6 +39,9 @@ def test_the_eighth_corruption_is_drawn_in_training():
     pairs = (next(iter(modtf.stream(task, 8, "test", condition=name)))[0]["inputs"] for name in ("id", "so"))
     clean, made = (np.asarray(x).astype(int) for x in pairs)
     np.testing.assert_array_equal(made, np.where(clean < 128, clean, 255 - clean))
+    for variant in ("modular", "image_space", "labelled"):
+        with pytest.raises(ValueError, match="CO, GB, IM, IN, R90, SW only, but arch='solarised' has others"):
+            modtf.build(task, variant=variant, width=4)
 
 
 def test_a_killed_run_ends_as_one_that_was_not(tmp_path):

@@ -85,6 +85,8 @@ class RuleData(ABC):
     #: whether "validation" and "test" differ in random numbers alone, so that one program makes the data of
     #: both. It is not inherited, because a subclass may read `split`
     splits_share_programs: ClassVar[bool] = False
+    #: option of `examples` -> its values; those of an option whose default is a truth value are known
+    choices: ClassVar[Mapping[str, Sequence[Any]]] = {}
     ops: Any  # the stream or program that makes the data sets this and the next two
     split: str
     batch_size: int

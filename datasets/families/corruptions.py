@@ -29,6 +29,7 @@ class Corruptions(RuleData):
     """
 
     members_share_programs = True
+    choices: ClassVar = {"moved": ("no", "each", "all")}
     more: ClassVar[Sequence[Callable[[Any, Any], Any]]] = ()
 
     @staticmethod

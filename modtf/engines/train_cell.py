@@ -66,6 +66,7 @@ def train_cell(
             best.restore()
             scores["best"] = without(evaluator.run(), best.step == 0)  # there they are the initial weights
         _save(model, folder, "best")
+        scores = {name: without(one, context.untrained) for name, one in scores.items()}
         scores = {name: replace(one, rows={**one.rows, **context.rows}) for name, one in scores.items()}
         board.final(context.steps, {k: float(np.mean(v)) for k, v in scores["last"].named().items()})
         write_activations(

@@ -11,6 +11,7 @@ import numpy as np
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer, check_name
 from modtf.evaluation.evaluator import Evaluator
+from modtf.evaluation.scores import without
 from modtf.families import IID
 from modtf.metrics.registry import MEASURES, check_row
 from modtf.population import Population
@@ -46,6 +47,7 @@ class TrainerContext:
         seconds: of the stages that were not measured.
         evaluation, tail, best: measurements during the training of `model`; tail and best of the last stage.
         diverged_at: steps [P], 0 for members whose weights are finite.
+        untrained: whether a stage with a `judge` ended with initial weights [P], since it found no number.
         rows: (measure, condition, place) -> values [P] that `record` received.
     """
 
@@ -79,6 +81,7 @@ class TrainerContext:
         self.measuring: list[keras.callbacks.Callback] = []  # callbacks that read `evaluation`
         self.callbacks, self.rows = list(callbacks), dict[tuple[str, str, str], np.ndarray]()
         self.diverged_at = np.zeros(len(population), np.int64)
+        self.untrained = np.zeros(len(population), bool)
         self._folder, self._label, self._how = folder, label, how
         self._stages: set[str] = set()
 
@@ -110,7 +113,8 @@ class TrainerContext:
             measured: whether `context.model` is measured while this stage trains it. The last stage must be
                 measured, unless `measure` follows.
             judge: returns a number to minimise. It selects the checkpoint "best" in a measured stage (by
-                default the performance), and the final weights of another stage (by default the last).
+                default the performance), and the final weights of another stage (by default the last). A
+                member for which it never returns a finite number counts as diverged, and has no results.
             callbacks: more callbacks for this stage only; the checkpoint stores those with `state()` and
                 `load_state(state)`.
 
@@ -148,20 +152,26 @@ class TrainerContext:
             whose={"stage": stage, **self._whose},
             **self._how,
         )
+        if own:
+            self._diverged(np.asarray(model.optimizer.diverged_at))
         if not (own and measured):
             self.seconds += sum(clock.seconds)
             if judge is not None:
                 best.restore()
-        if own:
-            lost = np.asarray(model.optimizer.diverged_at)
-            now = (self.diverged_at == 0) & (lost > 0)
-            self.diverged_at = np.where(now, self.steps + lost, self.diverged_at)
+                never = best.step == 0
+                self._diverged(np.where(never, steps, 0))
+                self.untrained |= never
         self.steps += steps
         return history
 
+    def _diverged(self, lost: np.ndarray) -> None:
+        """Note the steps of the current stage at which members diverged, 0 for others."""
+        now = (self.diverged_at == 0) & (lost > 0)
+        self.diverged_at = np.where(now, self.steps + lost, self.diverged_at)
+
     def measure(self) -> None:
         """Measure `model` now, if the last stage trained other models; it then serves as all checkpoints."""
-        self.evaluation.found.append(self.evaluation.evaluator.run())
+        self.evaluation.found.append(without(self.evaluation.evaluator.run(), self.untrained))
         self.evaluation.steps.append(self.steps)
         self.tail, self.best = TailCallback(self._of_tail, 1), BestWeights(self.evaluation)
         self.tail.found.append(self._of_tail.run())

@@ -50,7 +50,7 @@ def write_report(
         The path of the page.
 
     Raises:
-        ValueError: if a figure is not registered, or a format is another one.
+        ValueError: if a figure is not registered, a format is another one, or two pictures have one name.
         OSError: if `out` cannot be written.
     """
     for name in figures:
@@ -64,9 +64,10 @@ def write_report(
     with replacing(out, *FOLDERS):
         _write_tables(study, out, paired, judged)
         drawn: dict[str, list[page.Image]] = {}
+        names: set[str] = set()  # of all pictures
         undrawn: list[tuple[str, str]] = []
         for name in progress(list(figures or FIGURES)):
-            images, reason = _draw(name, study, Choice(**choice), out, vector)
+            images, reason = _draw(name, study, Choice(**choice), out, vector, names)
             if reason:
                 undrawn.append((name, reason))
             if images:
@@ -102,13 +103,21 @@ def _write_tables(study: TrainedModels, out: Path, paired: pd.DataFrame, judged:
 
 
 def _draw(
-    name: str, study: TrainedModels, choice: Choice, out: Path, vector: Sequence[str]
+    name: str, study: TrainedModels, choice: Choice, out: Path, vector: Sequence[str], names: set[str]
 ) -> tuple[list[page.Image], str]:
-    """Draw and write the pictures of a figure; return them, and why there is nothing to draw, or ""."""
+    """Draw and write the pictures of a figure; return them, and why there is nothing to draw, or "".
+
+    The names of the pictures are added to `names`; raise `ValueError` if one of them is there already."""
     images: list[page.Image] = []
     suffixes = ", ".join(f".{suffix}" for suffix in ("png", *vector))
     try:
         for picture in FIGURES[name](study, choice):
+            if picture.name in names:
+                raise ValueError(
+                    f"The figure {name!r} has a second picture with the name {picture.name!r}, whose files "
+                    "would replace those of the first. Give every picture of a report its own name."
+                )
+            names.add(picture.name)
             png = save(picture, out / "figures", out / "tables", vector)
             files = f"figures/{picture.name}{suffixes}; tables/{picture.name}.csv"
             images.append(page.Image(picture, png, files))

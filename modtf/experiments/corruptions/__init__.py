@@ -4,6 +4,8 @@
 ELEMENTAL, COMPOSED = "invariance_elemental", "invariance_composed"
 #: the formulas of both: the paper's text, and the released code, which made the paper's figures
 PAPER, RELEASED = FORMULAS = ("paper", "released")
+#: stages that do not train at the protocol's learning rate: variant -> (option of its trainer, default)
+STAGE_RATES = {"modular": ("id_rate", 0.1), "image_space": ("autoencoder_rate", 0.1)}
 
 
 def invariance_measure(measure: str, formula: str) -> str:

@@ -10,18 +10,25 @@ from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import two_sided
 from modtf.analysis.text import listing, markdown_table, text_table
 from modtf.analysis.trained import TrainedModels
+from modtf.cell import Cell
 from modtf.checks import check_choice
-from modtf.experiments.corruptions import COMPOSED, ELEMENTAL, FORMULAS, PAPER, invariance_measure
+from modtf.experiments.corruptions import (
+    COMPOSED,
+    ELEMENTAL,
+    FORMULAS,
+    PAPER,
+    STAGE_RATES,
+    invariance_measure,
+)
 from modtf.families import IID
 from modtf.families.base_images import DATASETS
 from modtf.families.orders import LONGEST, name_of, orders
+from modtf.protocol import tail_of
 from modtf.results.schema import KIND
 
 MODEL = [*KIND, "width", "variant", "data_seed", "seed"]  # identify a model
 SIZES = range(1, LONGEST + 1)
 PARTS = {name_of(order): max(1, len(order)) for order in orders()}  # condition -> k; ID counts with k = 1
-#: accuracy of networks trained on clean images only, as in the released figures; for digits ours is measured
-CEILING = {"emnist": 89.0, "cifar10": 92.0}
 #: Table 1 of the paper: medians over compositions of k = 1 ... 6, the best of three seeds
 PUBLISHED = {
     "emnist": {
@@ -77,34 +84,43 @@ def chance(frame: pd.DataFrame) -> float:
 def methods(rows: pd.DataFrame, study: TrainedModels) -> pd.DataFrame:
     """Return the rows with each variant named after its method. One set of options represents a method.
 
-    It is the most accurate in distribution among those that trained longest, as the published rates and
-    lambdas were chosen. Other sets get the name "METHOD (less)".
+    It is, among those that trained longest, the most accurate on validation images in distribution, on tasks
+    that all of these have. The published rates and lambdas were chosen so, too. Other sets get the name
+    "METHOD (less)". If one of these has no history, as in results that were read from one table, test images
+    choose, on which methods are then compared.
 
     Args:
         rows: with a column `variant`.
         study: the study that the rows come from.
     """
-    results = study.results
-    results = results[(results["measure"] == "error") & (results["condition"] == IID)]
-    by_variant = results.groupby("variant", observed=True)
-    # NaN, which comes last, if a model diverged: the mean of the others is not that of the variant
-    of = by_variant.agg(steps=("steps", "max"), error=("value", lambda errors: errors.mean(skipna=False)))
+    steps = study.results.groupby("variant", observed=True)["steps"].max()
     plain: dict[str, str] = {}
-    for method, part in of.groupby(lambda name: str(name).partition(" (")[0]):
-        chosen = str(part.sort_values(["steps", "error"], ascending=[False, True]).index[0])
+    for method, part in steps.groupby(lambda name: str(name).partition(" (")[0]):
+        chosen = _most_accurate([str(name) for name in part.index[part == part.max()]], study)
         # another variant now has the plain name
         plain |= {str(method): f"{method} (less)", chosen: str(method)}
     return rows.assign(variant=rows["variant"].astype(str).replace(plain))
 
 
-def ceiling(study: TrainedModels) -> float:
-    """Return the accuracy of a network of clean images on them, in %; NaN if unknown."""
-    known = CEILING.get(dataset_of(study.results))
-    if known is not None:
-        return known
-    rows = methods(by_condition(study), study)
-    clean = rows[(rows["variant"] == "modular") & (rows["condition"] == name_of(()))]
-    return float(clean["accuracy"].mean()) if len(clean) else float("nan")
+def _most_accurate(variants: list[str], study: TrainedModels) -> str:
+    """Return the variant of the least mean error on tasks that all have; one that diverged comes last."""
+    if len(variants) == 1:
+        return variants[0]
+    rows = _in_distribution(study.history, variants)
+    if set(variants) - set(rows["variant"]):
+        rows = _in_distribution(study.results, variants)
+    model = [name for name in MODEL if name != "variant" and name in rows]
+    last = rows.sort_values("step").groupby([*model, "variant"], observed=True)["value"]
+    errors = last.agg(lambda values: np.mean(tail_of(values.to_list()))).fillna(np.inf).unstack("variant")
+    shared = errors.dropna()
+    means = (shared if len(shared) else errors).mean()
+    return str(means.mask(np.isinf(errors).any(), np.inf).idxmin())
+
+
+def _in_distribution(rows: pd.DataFrame, variants: list[str]) -> pd.DataFrame:
+    """Return the errors in distribution of some variants, by step."""
+    rows = rows[(rows["measure"] == "error") & (rows["condition"] == IID) & rows["variant"].isin(variants)]
+    return rows.rename(columns={"steps": "step"}).astype({"variant": str})
 
 
 def table_1(study: TrainedModels) -> str:
@@ -177,19 +193,26 @@ def _difference(gains: pd.DataFrame, name: str, parts: int) -> str:
 
 
 def trainings(study: TrainedModels) -> str:
-    """Return a table in Markdown of what variants differ in: learning rate, steps, parameters, tasks."""
+    """Return a table in Markdown of what variants differ in: learning rates, steps, parameters, tasks.
+
+    Rates of stages that do not have the protocol's follow it, by the name of the trainer's option."""
     rows = []
     results = study.results
     for name in study.variants:
         of = results[results["variant"] == name]
         part = study.of_variants([name])
-        finished = [cell.definition.protocol for cell in part.cells if cell.is_finished]
-        rates = {protocol.training.learning_rate for protocol in finished}
+        rates = sorted({_rates(cell.definition) for cell in part.cells if cell.is_finished})
         parameters = of.groupby(["data_seed", "seed"])["num_parameters"].first()
         shown = f"{parameters.min():,}" + f" to {parameters.max():,}" * (parameters.nunique() > 1)
         steps, tasks = of["steps"].max(), of["data_seed"].nunique()
-        rows.append([name, listing(sorted(rates)), f"{steps:,}", shown, tasks])
+        rows.append([name, listing(rates), f"{steps:,}", shown, tasks])
     return markdown_table(["variant", "learning rate", "steps", "parameters", "tasks"], rows)
+
+
+def _rates(cell: Cell) -> str:
+    rate = f"{cell.protocol.training.learning_rate}"
+    option, default = STAGE_RATES.get(cell.variant, ("", None))
+    return f"{rate}, {option} {cell.trainer.get(option, default)}" if option else rate
 
 
 def _interval(means: pd.DataFrame, name: str, parts: int) -> str:

@@ -22,10 +22,10 @@ from modtf.experiments.corruptions.accuracy import (
     MODEL,
     SIZES,
     by_condition,
-    ceiling,
     chance,
     with_invariance,
 )
+from modtf.experiments.corruptions.ceilings import ceiling
 from modtf.families.orders import CORRUPTIONS, name_of, orders
 
 FAMILY = ("corruptions",)
@@ -43,8 +43,12 @@ FAR = 10.0  # points behind the best: such a method did not learn, or its traini
 
 def _kinds(study: TrainedModels) -> list[tuple[str, TrainedModels]]:
     """Return the part of every task type, with the suffix of its file names."""
-    named = [("_".join(parse_options(kind[2]).values()).replace(".", ""), kind) for kind in study.kinds]
-    return [(name, study.of_kind(*kind)) for name, kind in named]
+    parts = []
+    for arch, setting, options in study.kinds:
+        derived = [arch] if arch not in FAMILY else []  # its options alone may be those of `FAMILY`
+        name = "_".join([*derived, *parse_options(options).values()]).replace(".", "")
+        parts.append((name, study.of_kind(arch, setting, options)))
+    return parts
 
 
 def _averaged(rows: pd.DataFrame) -> pd.DataFrame:
@@ -102,11 +106,14 @@ def invariance(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw a picture per task type and formula: invariance scores against accuracy, for every k and all."""
     drawn = 0
     for (name, part), formula in product(_kinds(study), FORMULAS):
-        rows = with_invariance(part, formula)
-        rows = rows[rows["variant"].isin(learned(part))]
+        scored = with_invariance(part, formula)
+        scored = scored[scored["variant"].isin(learned(part))]
+        rows = scored.dropna(subset=["accuracy", "elemental", "composed"])
         if rows.empty:
             continue
         drawn += 1
+        shown = by_condition(part).merge(rows[MODEL].drop_duplicates(), on=MODEL)
+        undefined = len(scored[MODEL].drop_duplicates()) - len(rows[MODEL].drop_duplicates())
         by = ["variant", "condition", "parts"]
         rows = rows.groupby(by, observed=True)[["accuracy", "elemental", "composed"]].mean().reset_index()
         sizes = [(f"k = {k}", rows["parts"] == k) for k in sorted(rows["parts"].unique())]
@@ -117,13 +124,14 @@ def invariance(study: TrainedModels, choice: Choice) -> Pictures:
         )
         words = "a point: a composition, mean over models; Pearson's r of these points for every variant"
         left = sorted(set(map(str, part.variants)) - set(learned(part)))
-        words += f"; not shown, because {FAR:g} points worse on single corruptions: {', '.join(left)}" * bool(
-            left
-        )
+        if left:
+            words += f"; not shown, because {FAR:g} points worse on single corruptions: {', '.join(left)}"
+        if undefined:
+            words += f"; {plural(undefined, 'model')} without scores left out"
         yield panels(
             _scatter, table, invariance_measure(f"corruptions_invariance_{name}", formula),
             f"Invariance and accuracy, formula of the {formula}{' code' * (formula == RELEASED)}",
-            _said(part, by_condition(part), words), "pair", "size", (3.2, 2.2),
+            _said(part, shown, words), "pair", "size", (3.2, 2.2),
         )  # fmt: skip
     if not drawn:
         raise NothingToDraw(

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from modtf.experiments.corruptions import STAGE_RATES
 from modtf.experiments.corruptions.modules import ModulePhase, ModuleStages, normalised
 from modtf.experiments.corruptions.phases import ALL, Views
 from modtf.experiments.corruptions.trainers import (
@@ -69,7 +70,7 @@ class JointPhase(keras.Model):
 def image_space(
     context: TrainerContext,
     classifier: str = CLASSIFIERS[0],
-    autoencoder_rate: float = 0.1,
+    autoencoder_rate: float = STAGE_RATES["image_space"][1],
     noise: str = "fresh",
 ) -> None:
     """Train for every corruption an auto-encoder that maps its images to clean ones, then a classifier.

@@ -17,8 +17,13 @@ from modtf.families.base_images import DATASETS
 from modtf.families.orders import RULES
 from modtf.training.trainer import TrainerContext
 
-ALL = tuple(range(len(RULES)))
+ALL = tuple(range(len(RULES)))  # without those that a derived family adds
 Batches = Sequence[tuple[Any, Any]]
+
+
+def rules_of(context: TrainerContext) -> tuple[int, ...]:
+    """Return the rules of the family, with those that a derived family adds."""
+    return tuple(range(len(context.task.family.rule_names(context.task))))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ import numpy as np
 from keras import ops
 
 from modtf.checks import check_choice, check_integer, check_number
+from modtf.experiments.corruptions import STAGE_RATES
 from modtf.experiments.corruptions.modules import PASS_THROUGH, ModulePhase, ModuleStages
-from modtf.experiments.corruptions.phases import ALL, Judge, Views
+from modtf.experiments.corruptions.phases import ALL, Judge, Views, rules_of
 from modtf.families.base_images import DATASETS
-from modtf.families.orders import CORRUPTIONS, RULES, name_of
+from modtf.families.orders import CORRUPTIONS, name_of
 from modtf.training.compile import SettingLoss
 from modtf.training.trainer import TrainerContext, checked_by
 
@@ -86,7 +87,7 @@ def epochs_of_images(context: TrainerContext) -> float:
     """Return the epochs of base images (in all their views) in the steps of plain training."""
     of = DATASETS[context.task.dataset]
     return context.training.steps / (
-        len(RULES) * of.classes * of.sizes[0] // context.training.batch_size or 1
+        len(rules_of(context)) * of.classes * of.sizes[0] // context.training.batch_size or 1
     )
 
 
@@ -126,7 +127,7 @@ def contrastive(
     noise: str = "fresh",
     longer: float = 1.0,
 ) -> None:
-    """Train on all seven views of every image, with a loss that makes their features alike.
+    """Train on the views of every image under each rule, with a loss that makes their features alike.
 
     Args:
         context: the model to train, with its task and protocol.
@@ -134,7 +135,7 @@ def contrastive(
         denominator: see `ContrastiveLoss`.
         noise, longer: see `erm`.
     """
-    views = Views(context, ALL, noise, "all")
+    views = Views(context, rules_of(context), noise, "all")
     losses = dict(zip(("target", "features"), _losses(strength, denominator), strict=False))
     steps = views.steps(epochs_of_images(context) * longer)
     train_stage(context, "contrastive", context.model, views, losses, steps)
@@ -153,7 +154,7 @@ def modular(
     strength: float = 1.0,
     denominator: str = DENOMINATORS[0],
     noise: str = "fresh",
-    id_rate: float = 0.1,
+    id_rate: float = STAGE_RATES["modular"][1],
     search: float = 0.025,
     sites: int | Sequence[int] | None = None,
     pass_through: str = PASS_THROUGH[0],
@@ -166,7 +167,8 @@ def modular(
         strength, denominator, noise: see `contrastive`; they compare a module's output with clean features.
         id_rate: learning rate of the network.
         search: share of a module's epochs, at a constant rate, after which sites are compared. Modules at all
-            sites are trained on the same batches, independently.
+            sites are trained on the same batches, independently. The default is the published share, which
+            is a few steps of a short training: the results say how many, `search_steps`.
         sites: fixed for all modules, or one for each, instead of a search.
         pass_through: see `ModulePhase`.
         search_weights: the weights of a module to compare: the "last" ones of its search, as in the released
@@ -178,7 +180,8 @@ def modular(
     network, losses = context.model, partial(_losses, strength, denominator)
     fixed_sites, epochs = _given_sites(sites, network.network.num_sites), epochs_of_images(context)
     phase, key = partial(ModulePhase, losses=losses, pass_through=pass_through), (strength, denominator)
-    stages = ModuleStages(context, Views(context, (1, 0), noise, "all"), phase, (*key, pass_through))
+    pairs = Views(context, (1, 0), noise, "all")
+    stages = ModuleStages(context, pairs, phase, (*key, pass_through))
     clean, training = Views(context, ALL[:1], noise, "all"), replace(context.training, learning_rate=id_rate)
     of_class = {"target": _losses(0.0)[0]}
     stages.train_network("id", clean, of_class, clean.steps(epochs), training)
@@ -189,6 +192,7 @@ def modular(
             accuracies = stages.search(rule, epochs * search, search_weights == SEARCH_WEIGHTS[1])
             for place, accuracy in enumerate(accuracies):
                 context.record(f"accuracy_site{place}", accuracy, name_of((name,)))
+            context.record("search_steps", pairs.steps(epochs * search), name_of((name,)))
             site = int(np.argmax(accuracies))
         context.record("site", site, name_of((name,)))
         best[name] = site, stages.train(rule, site, epochs)

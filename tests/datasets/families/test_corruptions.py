@@ -184,6 +184,14 @@ def test_impulse_noise_is_a_function_of_split_image_condition_and_epoch(toy):
         assert {bool((first[image] == second[image]).all()) for image in both} == {not fresh}
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"), [("moved", "All", "no, each, all"), ("fresh", "no", "True, False")]
+)
+def test_values_of_options_are_checked(name, value, expected, toy):
+    with pytest.raises(ValueError, match=f"^{name}={value!r} is not known; expected one of {expected}"):
+        stream(Task("corruptions"), 4, options={name: value})
+
+
 def test_views_and_epochs_of_training(toy):
     features, target = next(iter(stream(toy, 36, seq_len=7, options={"views": np.arange(7)})))
     assert features["inputs"].shape == (36, 7, SIDE, SIDE, 3)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from registering import forgotten
 
@@ -10,6 +11,7 @@ import modtf
 from modtf.analysis import with_kinds
 from modtf.analysis.claims import CLAIMS, NOT_ENOUGH, SUPPORTED, advantage, mean_evidence, print_claims
 from modtf.analysis.figures import FIGURES, NothingToDraw, bars, means
+from modtf.analysis.report.write import write_report
 from modtf.families import FAMILIES
 from modtf.variants import Variant
 
@@ -46,6 +48,14 @@ def test_a_figure_is_drawn_for_the_families_that_it_is_meant_for(registered, who
         foreign.figure("seconds")
     page = foreign.report(tmp_path, figures=["seconds"], judged=foreign.claims(["gt_modular_wins"]))
     assert "Seconds" not in page.read_text()
+
+
+def test_a_second_picture_of_one_name_is_refused(registered, foreign, tmp_path):
+    """Its files would replace those of the first."""
+    modtf.register_figure("seconds")(seconds)
+    modtf.register_figure("again")(lambda study, choice: seconds(study, choice))
+    with pytest.raises(ValueError, match=r"^The figure 'again' has a second picture with the name 'seconds'"):
+        write_report(foreign, tmp_path, ["seconds", "again"], judged=pd.DataFrame())
 
 
 def test_what_cannot_be_called_with_a_study_and_a_choice_is_refused():

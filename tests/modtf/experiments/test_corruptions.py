@@ -1,5 +1,6 @@
 """The contrastive loss by hand, the worked example of invariance, and claims on simulated results."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,11 +13,19 @@ from matplotlib.figure import Figure
 from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.figures.layout import Look
 from modtf.analysis.study import Study
+from modtf.experiments.corruptions import COMPOSED, ELEMENTAL
 from modtf.experiments.corruptions.accuracy import PARTS, differences, methods, table_1, trainings
-from modtf.experiments.corruptions.claims import correlations, lowest_severity_is_easier
-from modtf.experiments.corruptions.figures import _scatter, learned
+from modtf.experiments.corruptions.ceilings import ceiling
+from modtf.experiments.corruptions.claims import (
+    correlations,
+    lowest_severity_is_easier,
+    modular_spreads_at_three,
+    single_corruptions_are_learned,
+)
+from modtf.experiments.corruptions.figures import _kinds, _scatter, learned
 from modtf.experiments.corruptions.invariance import ClassActivation, invariance_rows, invariance_scores
 from modtf.experiments.corruptions.trainers import TEMPERATURE, ContrastiveLoss
+from modtf.protocol import Protocol
 from modtf.results.schema import COLUMNS
 from modtf.task import Task
 
@@ -98,12 +107,12 @@ def test_what_is_refused():
 
 
 def test_a_method_is_what_was_trained_longest():
-    """Among equally long ones it is the most accurate in distribution."""
+    """Among equally long ones it is the most accurate in distribution, here on test images."""
     of = {"erm": (1, 9.0), "erm (longer=4)": (4, 20.0), "modular (search=0.2)": (2, 8.0)}
     of |= {"modular (sites=1)": (1, 7.0), "routed (site=3)": (1, 6.0), "routed (site=4)": (1, 5.0)}
     frame = pd.DataFrame({"variant": pd.Categorical(list(of)), "measure": "error", "condition": "iid"})
     frame = frame.assign(**dict(zip(("steps", "value"), zip(*of.values(), strict=True), strict=True)))
-    study: Any = SimpleNamespace(results=frame)
+    study: Any = SimpleNamespace(results=frame.assign(data_seed=0), history=frame[:0])
     names = methods(frame, study)["variant"].tolist()
     assert names == ["erm (less)", "erm", "modular", "modular (sites=1)", "routed (site=3)", "routed"]
 
@@ -112,9 +121,21 @@ def test_options_of_which_a_model_diverged_do_not_represent_a_method():
     """Without the lost task, site 3 would have the smaller mean."""
     of = [("routed (site=3)", 5.0), ("routed (site=3)", np.nan), ("routed (site=4)", 6.0)]
     frame = pd.DataFrame(of, columns=["variant", "value"])
-    frame = frame.assign(variant=pd.Categorical(frame["variant"]), steps=1, measure="error", condition="iid")
-    study: Any = SimpleNamespace(results=frame)
+    frame = frame.assign(variant=pd.Categorical(frame["variant"]), measure="error", condition="iid")
+    frame["data_seed"] = [0, 1, 0]
+    study: Any = SimpleNamespace(results=frame.assign(steps=1), history=frame.assign(step=1))
     assert methods(frame, study)["variant"].tolist() == ["routed (site=3)"] * 2 + ["routed"]
+
+
+def test_validation_images_of_shared_tasks_choose_the_options_of_a_method():
+    """On test images, and on all its tasks, site 3 is better."""
+    of = [("routed (site=3)", 0, 1, 9.0), ("routed (site=3)", 0, 2, 6.0), ("routed (site=3)", 1, 2, 1.0)]
+    of += [("routed (site=4)", 0, 1, 9.0), ("routed (site=4)", 0, 2, 5.0)]
+    history = pd.DataFrame(of, columns=["variant", "data_seed", "step", "value"])
+    history = history.assign(variant=pd.Categorical(history["variant"]), measure="error", condition="iid")
+    results = history[history["step"] == 2].rename(columns={"step": "steps"}).assign(value=[1.0, 1.0, 2.0])
+    study: Any = SimpleNamespace(results=results, history=history)
+    assert methods(results, study)["variant"].tolist() == ["routed (site=3)"] * 2 + ["routed"]
 
 
 FIXED = "trainer.sites=[1; 1; 1; 1; 1; 1]"
@@ -189,18 +210,23 @@ def test_published_numbers_stand_below_the_same_images_only():
     assert "published" not in lowest
 
 
-def test_rates_of_unfinished_cells_are_not_listed():
-    def cell(variant, options, rate, is_finished):
+def test_rates_are_those_of_finished_cells_and_of_all_their_stages():
+    def cell(variant, options, rate, is_finished, trainer=None):
         named = dict(zip(("arch", "setting", "task_options"), KIND, strict=True))
         protocol = SimpleNamespace(training=SimpleNamespace(learning_rate=rate))
         return SimpleNamespace(
             cell={**named, "variant": variant, "model_options": options},
-            definition=SimpleNamespace(protocol=protocol), is_finished=is_finished,
+            definition=SimpleNamespace(protocol=protocol, variant=variant, trainer=trainer or {}),
+            is_finished=is_finished,
         )  # fmt: skip
 
     cells: list[Any] = [cell(*one, rate, rate == 0.01) for one in START for rate in (0.01, 0.1)]
     lines = trainings(Study(results(), cells=cells).of_kind(*KIND)).splitlines()[2:]
-    assert [line.split("|")[2].strip() for line in lines] == ["0.01"] * len(START)
+    found = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in lines}
+    modular = dict.fromkeys(("modular", f"modular ({FIXED})"), "0.01, id_rate 0.1")
+    assert found == {"erm": "0.01", "contrastive": "0.01", **modular}
+    given = [cell("modular", "", 0.01, True, {"id_rate": 0.3})]
+    assert "| modular | 0.01, id_rate 0.3 |" in trainings(Study(results(), cells=given).of_kind(*KIND))
 
 
 def test_correlations_of_constant_models_are_not_numbers():
@@ -218,6 +244,63 @@ def test_the_spread_at_three_is_that_of_sites():
     assert list(main["evidence_verdict"]) == ["supported"] * 3
     expected = np.mean([(4.0 - 0.1) * abs((-1) ** seed * (1 + seed / 10) + 0.05) for seed in range(6)])
     np.testing.assert_allclose(main["value"], expected, rtol=0.1)
+
+
+def test_single_corruptions_are_held_against_the_clean_network_of_the_same_task(monkeypatch):
+    """Tasks differ by up to 25 points. A method that is better by more than 4 points supports the claim."""
+    monkeypatch.setitem(SPREAD, ("modular", ""), 0.2)
+    name, frame = "single_corruptions_are_learned", results(lowest=[])
+    frame["value"] -= 5.0 * frame["data_seed"] - 10.0
+    frame.loc[frame["variant"] == "erm", "value"] -= 20.0
+    frame.loc[frame["variant"] == "contrastive", "value"] -= 8.0
+    judged = Study(frame).claims([name]).set_index("evidence")
+    assert judged["evidence_verdict"].tolist() == ["supported"] * 3, judged[["value", "low", "high"]]
+    np.testing.assert_allclose(judged["value"], [10.0, -1.0, 0.0], atol=0.5)
+    frame.loc[frame["variant"] == "erm", "value"] += 20.0
+    assert verdicts(Study(frame), name).tolist() == ["contradicted"]
+
+
+def test_the_published_ceiling_is_that_of_the_published_width_and_protocol():
+    """The clean network of modular, if there is one, takes its place."""
+    task = Task("corruptions", dataset="emnist")
+    published, quick = (make(task).training for make in (Protocol.published, Protocol.quick))
+    frame = results(lowest=[]).replace({"task_options": {"dataset=digits": "dataset=emnist"}})
+    plain = frame[frame["variant"] == "erm"]
+
+    def study_of(rows, width, training):
+        named = dict(zip(("arch", "setting", "task_options"), (*KIND[:2], "dataset=emnist"), strict=True))
+        defined = SimpleNamespace(task=task, width=width, protocol=SimpleNamespace(training=training))
+        cell: Any = SimpleNamespace(cell={**named, "variant": "erm", "model_options": ""}, definition=defined)
+        return Study(rows, cells=[cell]).of_kind(*named.values())
+
+    other_rate = replace(published, learning_rate=0.5)
+    assert ceiling(study_of(plain, 64, published)) == ceiling(study_of(plain, 64, other_rate)) == 89.0
+    for width, training in ((16, published), (64, quick)):
+        part = study_of(plain, width, training)
+        assert np.isnan(ceiling(part))
+        (found, *_) = single_corruptions_are_learned(part)
+        assert found.lacking == "no clean network: no modular, and not the published protocol"
+    (found, *_) = single_corruptions_are_learned(study_of(plain, 64, published))
+    assert abs(found.value - (55.0 - 89.0)) < 0.5
+    assert abs(ceiling(study_of(frame[frame["model_options"] == ""], 64, published)) - 65.0) < 1.0
+
+
+def test_spreads_are_compared_on_the_same_tasks():
+    """erm has the last three tasks alone; among these modular differs by 0.6 times its spread, not by 4."""
+    frame = results(lowest=[])
+    frame = frame[(frame["variant"] != "erm") | (frame["data_seed"] > 2)]
+    found = {piece.name: piece for piece in modular_spreads_at_three(Study(frame).of_kind(*KIND))}
+    off = np.array([(-1) ** seed * (1 + seed / 10) for seed in (3, 4, 5)])
+    expected = (4.0 - 0.1) * np.abs(off - off.mean()).mean()
+    assert (found["against erm"].num_tasks, found["against contrastive"].num_tasks) == (3, 6)
+    np.testing.assert_allclose(found["against erm"].value, expected, rtol=1e-5)
+
+
+def test_the_spread_of_given_sites_is_not_judged():
+    frame = results(lowest=[])
+    frame = frame[(frame["variant"] != "modular") | (frame["model_options"] == FIXED)]
+    [found] = modular_spreads_at_three(Study(frame).of_kind(*KIND))
+    assert found.lacking == "its sites were given, not searched for"
 
 
 def test_claims_of_the_first_experiment_are_not_judged():
@@ -248,6 +331,30 @@ def test_the_correlation_of_a_picture_has_no_p_because_compositions_are_no_sampl
     points = pd.DataFrame({"variant": "erm", "x": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 2.0, 3.0, 5.0]})
     _scatter(axes, points, {"erm": Look("black", "o")})
     assert axes.get_xlabel() == "erm 0.98"
+
+
+def test_the_picture_of_invariance_and_its_note_are_of_models_with_scores():
+    """One model of erm has no active unit. Its accuracy, far below others, is not in the picture."""
+    frame, rng = results(lowest=[]), np.random.default_rng(0)
+    composed = frame["condition"].map(PARTS) > 1
+    lost = (frame["variant"] == "erm") & (frame["data_seed"] == 0)
+    frame.loc[lost & composed, "value"] = 90.0
+    made = np.where(lost, np.nan, rng.uniform(0, 1, len(frame)))
+    scores = (frame[composed].assign(measure=name, value=made[composed]) for name in (ELEMENTAL, COMPOSED))
+    simulated = Study(pd.concat([frame, *scores], ignore_index=True))
+    [picture] = simulated.figure("corruptions_invariance")
+    assert "At least 5 models of every variant; width 16; " in picture.note
+    assert "; 1 model without scores left out" in picture.note
+    table = picture.table
+    pairs = table[(table["variant"] == "erm") & (table["parts"] == 2)]["accuracy"]
+    assert (abs(pairs - 50.0) < 0.2).all()
+
+
+def test_pictures_of_a_derived_family_have_names_of_their_own():
+    kinds = [KIND, ("solarised", *KIND[1:]), LOWEST]
+    study: Any = SimpleNamespace(kinds=kinds, of_kind=lambda *kind: kind)
+    names = ["digits", "solarised_digits", "digits_lowest"]
+    assert _kinds(study) == list(zip(names, kinds, strict=True))
 
 
 def test_figures_show_every_method():

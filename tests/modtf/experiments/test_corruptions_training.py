@@ -14,10 +14,11 @@ from modtf.cell import Cell
 from modtf.datasets import base_images
 from modtf.engines.cell import run_cell
 from modtf.evaluation import programs
-from modtf.experiments.corruptions import modules
+from modtf.experiments.corruptions import modules, trainers
 from modtf.experiments.corruptions.phases import ALL, Views
 from modtf.experiments.corruptions.trainers import _given_sites, epochs_of_images
-from modtf.families.orders import CORRUPTIONS
+from modtf.families.orders import CORRUPTIONS, RULES
+from modtf.models.architectures.corruptions_parts import SmallNetwork
 from modtf.protocol import Evaluation, Protocol
 from modtf.studies.load import load_study
 from modtf.task import Task
@@ -49,6 +50,40 @@ def test_steps_are_the_published_ones():
     assert found[2].steps(epochs * 0.025) * 36 == 132_120
 
 
+def test_contrastive_sees_the_corruptions_of_a_derived_family(monkeypatch):
+    """Eight views of every image, in ten epochs of eight views each."""
+    rules = (*RULES, "SO")
+    of = SimpleNamespace(dataset="digits", family=SimpleNamespace(rule_names=lambda task: rules))
+    training = Protocol.quick(Task("corruptions")).replace(steps=10 * (8 * 4_000 // 256)).training
+    context: Any = SimpleNamespace(task=of, training=training, model=None)
+    stages = []
+    monkeypatch.setattr(trainers, "train_stage", lambda *stage, **how: stages.append(stage))
+    trainers.contrastive(context)
+    [(_, _, _, views, _, steps)] = stages
+    assert views.rules == tuple(range(8))
+    assert (epochs_of_images(context), steps) == (10, 10 * 4_000 // 32)
+
+
+@pytest.mark.parametrize(("search", "steps"), [(0.025, 8), (0.2, 62)])
+def test_results_say_how_long_sites_were_searched_for(monkeypatch, search, steps):
+    """The default is the published share of epochs, of which the quick preset has ten."""
+    found: dict[tuple[str, str], float] = {}
+    searched: dict[str, Any] = {"search": lambda *how: np.arange(6.0), "train": lambda *how: None}
+    stages = SimpleNamespace(train_network=lambda *how: None, **searched)
+    monkeypatch.setattr(trainers, "ModuleStages", lambda *how: stages)
+    task = Task("corruptions")
+    context: Any = SimpleNamespace(
+        task=task, training=Protocol.quick(task).training, measure=lambda: None,
+        model=SimpleNamespace(network=SimpleNamespace(num_sites=6), attach=lambda *module: None),
+        record=lambda measure, value, condition: found.update({(measure, condition): value}),
+    )  # fmt: skip
+    trainers.modular(context, search=search)
+    assert [found["search_steps", name.lower()] for name in CORRUPTIONS] == [steps] * 6
+    found.clear()
+    trainers.modular(context, sites=2)
+    assert {measure for measure, _ in found} == {"site"}
+
+
 def test_sites_may_be_given():
     assert _given_sites(None, 6) == {}
     assert _given_sites(2, 6) == dict.fromkeys(CORRUPTIONS, 2)
@@ -65,7 +100,18 @@ def test_the_study():
     found = " ".join(cell.variant for cell in cells)
     assert found == ("erm modular erm contrastive routed contrastive routed modular erm modular erm modular")
     assert [len(cell.members) for cell in cells] == [5] * 10 + [3] * 2
-    assert round(cells[2].trainer["longer"] * 1_090) == 150 + 6 * 310 + 36 * 62
+    clean, final, searched = steps_of_modular(cells[1])
+    assert clean + 6 * (final + searched) == 2_382  # those that results count
+    counted = clean + 6 * (final + SmallNetwork.num_sites * searched)
+    assert round(cells[2].trainer["longer"] * cells[2].protocol.training.steps) == counted == 4_242
+
+
+def steps_of_modular(cell):
+    """Return the steps of the clean network, of a module, and of its search."""
+    context: Any = SimpleNamespace(task=cell.task, training=cell.protocol.training)
+    clean, pairs = (Views(context, rules, "fresh", "all") for rules in ((0,), (1, 0)))
+    epochs = epochs_of_images(context)
+    return clean.steps(epochs), pairs.steps(epochs), pairs.steps(epochs * cell.trainer["search"])
 
 
 def test_the_study_of_methods_that_receive_the_corruption():

