@@ -82,8 +82,7 @@ class RuleData(ABC):
     runs_on_device: ClassVar[bool] = False
     #: whether members of one shape differ in `parameters` alone, so that what is compiled serves all of them
     members_share_programs: ClassVar[bool] = False
-    #: whether "validation" and "test" differ in random numbers alone, so that one program makes the data of
-    #: both. It is not inherited, because a subclass may read `split`
+    #: whether "validation" and "test" differ in random numbers alone; not inherited by a subclass
     splits_share_programs: ClassVar[bool] = False
     #: option of `examples` -> its values; those of an option whose default is a truth value are known
     choices: ClassVar[Mapping[str, Sequence[Any]]] = {}

@@ -23,7 +23,7 @@ Batches = Sequence[tuple[Any, Any]]
 
 def rules_of(context: TrainerContext) -> tuple[int, ...]:
     """Return the rules of the family, with those that a derived family adds."""
-    return tuple(range(len(context.task.family.rule_names(context.task))))
+    return tuple(range(context.task.num_rules))
 
 
 @dataclass(frozen=True)

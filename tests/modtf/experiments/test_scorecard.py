@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -116,7 +117,7 @@ def test_the_rows_that_are_shipped_are_those_of_the_study(frozen):
 @pytest.mark.parametrize("start_steps", [0, 1000, 10_000])
 def test_a_rate_is_the_best_of_a_search(start_steps, monkeypatch):
     """By the validation loss after the last step, over all tasks; a task that diverged excludes a rate."""
-    start = {"trainer": {"start": "oracle", "start_steps": start_steps}} if start_steps else {}
+    start: Any = {"trainer": {"start": "oracle", "start_steps": start_steps}} if start_steps else {}
     trials = FULL.trials("mlp", "modular", **start)
     means = dict(zip(RATES["mlp"], (0.4, 0.3, np.nan), strict=True))
     last = {cell.folder: means[rate] for rate, cell in trials.items()}

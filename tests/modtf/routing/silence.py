@@ -11,8 +11,13 @@ from modtf.routing.measuring.describe import ONE_ASSUMED
 
 EXPECTED = np.stack([np.bincount(layer.ravel(), minlength=writers.EXPERTS) for layer in writers.CHOSEN])
 #: the warnings about every file that is as small as these and has no labels
-USUAL = ("There are no labels.", "1 of 1 labels", "There are no documents", "8 of 8 modules have fewer than")
-USUAL += (ONE_ASSUMED,)
+USUAL = (
+    "There are no labels.",
+    "1 of 1 labels",
+    "There are no documents",
+    "8 of 8 modules have fewer than",
+    ONE_ASSUMED,
+)
 
 
 def load(thing, **names):

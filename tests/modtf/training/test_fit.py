@@ -133,10 +133,8 @@ def test_an_evaluation_reads_the_training_data_of_the_training(own, small_sizes)
     model = OwnModel(3, 3) if own else build(task, "modular", 4, 0)
     how: Any = {"batch_size": 16, "evaluations": 1, "evaluation": small_sizes, "verbose": False}
     train(model, task, 2, seed=5, jit_compile=False, **how)
-    scores, *others = (
-        modtf.evaluate(model, given, evaluation=sizes)
-        for given in (task, *(Population.of(task, n) for n in (5, 0)))
-    )
+    given: list = [task, *(Population.of(task, n) for n in (5, 0))]
+    scores, *others = (modtf.evaluate(model, one, evaluation=sizes) for one in given)
     assert [other["loss_train_data"] == scores["loss_train_data"] for other in others] == [True, False]
 
 

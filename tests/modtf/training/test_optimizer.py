@@ -1,6 +1,7 @@
 """Optimizers against plain NumPy: scaling, clipping per member, Adam, SGD, decay, schedules."""
 
 from dataclasses import replace
+from typing import Any
 
 import keras
 import numpy as np
@@ -127,7 +128,7 @@ def test_the_cosine_schedules(schedule, held):
 @pytest.mark.parametrize(("steps", "evaluations", "held"), [(1018, 10, 102), (10_007, 20, 501), (3, 20, 1)])
 def test_the_rate_falls_as_often_as_asked_for_any_number_of_steps(steps, evaluations, held):
     training = Training(steps=steps, schedule="cosine_epochs", evaluations=evaluations)
-    schedule = make_optimizer(training, 1).schedule
+    schedule: Any = make_optimizer(training, 1).schedule
     rates = [float(schedule(step)) for step in range(0, steps, max(1, held // 2))]
     assert schedule.held == held
     assert len(set(rates)) == min(steps, evaluations)

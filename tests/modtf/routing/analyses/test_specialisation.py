@@ -94,6 +94,7 @@ def test_a_rare_id_is_not_named_for_its_size():
     arrays = {"experts": experts, "num_experts": 16, "tokens": ids, "documents": np.arange(len(ids)) // 100}
     (found,) = modtf.analyse_routing(arrays, "vocabulary_specialisation").found.values()
     named = re.search(r"most specialised token id is (\d+) in layer 1", found.sentences[-1])
+    assert named
     assert int(named[1]) < 40
     items = found.table[found.table["item"] == named[1]]
     assert (items["value"] > items["limit"]).all()

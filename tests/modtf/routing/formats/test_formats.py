@@ -1,5 +1,7 @@
 """Every format, on a small file as its writer makes it: the same routing from each."""
 
+from typing import Any
+
 import format_writers as writers
 import numpy as np
 import pytest
@@ -65,9 +67,11 @@ def test_an_odd_number_of_experts_in_an_atlas_is_too_small(tmp_path):
     path = writers.write_lines(tmp_path / "x.jsonl", lines)
     with pytest.raises(ValueError, match="Give --num_experts=E"):
         modtf.read_routing(path)
-    assert modtf.read_routing(path, num_experts=8).activations.num_experts == 8
+    given: Any = modtf.read_routing(path, num_experts=8).activations
+    assert given.num_experts == 8
     path = writers.write_lines(tmp_path / "y.jsonl", [line | {"num_experts": 8} for line in lines])
-    assert modtf.read_routing(path).activations.num_experts == 8
+    found: Any = modtf.read_routing(path).activations
+    assert found.num_experts == 8
 
 
 @pytest.mark.parametrize("name", COUNTED)

@@ -80,6 +80,7 @@ def test_experts_are_dead_if_a_balanced_router_would_use_them(number, dead):
     start = f"{sum(unused)} experts, in layers 0 to 5, are dead (never used; chance "
     words = r"(\d+) to (\d+) per layer\); the load is most uneven in layer \d: its busiest expert has (.*)"
     found = re.fullmatch(rf"{re.escape(start)}{words} times the mean load, chance .* to (.*)\.", text)
+    assert found
     assert 60 < int(found[1]) < int(found[2]) < 95
     assert float(found[3]) > float(found[4])
     assert re.fullmatch(
