@@ -6,7 +6,7 @@ from typing import Any
 
 from modtf.checks import check_attributes, check_name, check_options
 
-TRAINER = "modtf.training.trainer:plain"  # the default trainer
+TRAINER = "modtf.training.plain:plain"  # the default trainer
 ROUTER = "router."  # prefix of a router's options among a model's
 RANDOM = "random"  # the row of random routing in tables and figures, which no variant may have
 

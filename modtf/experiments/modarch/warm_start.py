@@ -15,7 +15,8 @@ from keras import ops
 from modtf.datasets.streaming import stream
 from modtf.population import Population
 from modtf.task import Task
-from modtf.training.trainer import STARTS, TrainerContext
+from modtf.training.plain import STARTS
+from modtf.training.trainer import TrainerContext
 
 
 @keras.saving.register_keras_serializable("modtf")
