@@ -127,6 +127,7 @@ def adaptation(
     """
     A = check_activation_matrix(A)
     num_rules, num_modules = A.shape
+    num_draws = check_integer("num_draws", num_draws, 1)
     if usage is not None:
         usage = check_distributions(usage, "usage [draws, modules]", ndim=2)
         if usage.shape[1] != num_modules:
@@ -145,14 +146,12 @@ def adaptation(
         return float("nan")
     if rule_frequencies is None:
         rule_frequencies = rule_distributions(num_rules, num_draws if usage is None else len(usage))
-    exact = adaptation_from_usage(rule_frequencies, rule_frequencies @ A)
-    if usage is None:
-        return exact
-    measured = adaptation_from_usage(rule_frequencies, usage)
-    if len(usage) >= num_draws:
+    measured = adaptation_from_usage(rule_frequencies, rule_frequencies @ A if usage is None else usage)
+    if usage is None or len(usage) >= num_draws:
         return measured
-    every = rule_distributions(num_rules, num_draws)  # with `exact` as a control variate
-    return float(np.clip(measured - exact + adaptation_from_usage(every, every @ A), 0.0, 2.0))
+    every = rule_distributions(num_rules, num_draws)
+    exact, of_all = (adaptation_from_usage(p, p @ A) for p in (rule_frequencies, every))
+    return float(np.clip(measured - exact + of_all, 0.0, 2.0))  # a control variate
 
 
 def _descending(rows: Array, length: int) -> Array:

@@ -91,6 +91,8 @@ class ModularModel(RoutedModel):
 
     #: whether XLA compiles it: as requested (None), or never on a CPU (False): convolutions are slow there
     compiled_by_xla: ClassVar[bool | None] = None
+    #: whether each token has one rule, 0..R-1; False if features["rule"] stands for several rules in an order
+    takes_single_rules: ClassVar[bool] = True
 
     #: option -> the flag without which it has no effect
     needs: ClassVar[Mapping[str, str]] = {}
@@ -164,7 +166,8 @@ class ModularModel(RoutedModel):
     def __call__(self, features, *args, **kwargs):
         if not is_traced(features["rule"]):
             self.check_routers()  # here, because Keras wraps errors raised in `call`
-            check_rules(features["rule"], self.num_rules)
+            if self.takes_single_rules:
+                check_rules(features["rule"], self.num_rules)
         return super().__call__(features, *args, **kwargs)
 
     def call(self, features, training=None):

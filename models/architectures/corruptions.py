@@ -38,7 +38,7 @@ class CorruptionsNetwork(ModularModel):
         target [B, N, C]; features [B, N, F], the classifier's input; and with modules activation [B, N, M].
     """
 
-    has_members_axis, compiled_by_xla = False, False
+    has_members_axis, compiled_by_xla, takes_single_rules = False, False, False
     needs: ClassVar = {"label": "labelled", "autoencoders": "told"}
 
     def make_layers(

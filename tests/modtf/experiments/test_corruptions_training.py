@@ -17,7 +17,7 @@ from modtf.evaluation import programs
 from modtf.experiments.corruptions import modules, trainers
 from modtf.experiments.corruptions.phases import ALL, Views
 from modtf.experiments.corruptions.trainers import _given_sites, epochs_of_images
-from modtf.families.orders import CORRUPTIONS, RULES
+from modtf.families.orders import CORRUPTIONS
 from modtf.models.architectures.corruptions_parts import SmallNetwork
 from modtf.protocol import Evaluation, Protocol
 from modtf.studies.load import load_study
@@ -52,8 +52,7 @@ def test_steps_are_the_published_ones():
 
 def test_contrastive_sees_the_corruptions_of_a_derived_family(monkeypatch):
     """Eight views of every image, in ten epochs of eight views each."""
-    rules = (*RULES, "SO")
-    of = SimpleNamespace(dataset="digits", family=SimpleNamespace(rule_names=lambda task: rules))
+    of = SimpleNamespace(dataset="digits", num_rules=8)
     training = Protocol.quick(Task("corruptions")).replace(steps=10 * (8 * 4_000 // 256)).training
     context: Any = SimpleNamespace(task=of, training=training, model=None)
     stages = []
