@@ -13,13 +13,7 @@ from modtf.analysis.claims.evidence import Evidence, mean_evidence
 from modtf.analysis.claims.registry import Found, documented_claim, register_claim
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions import FORMULAS, RELEASED, invariance_measure
-from modtf.experiments.corruptions.accuracy import (
-    SIZES,
-    by_parts,
-    chance,
-    methods,
-    with_invariance,
-)
+from modtf.experiments.corruptions.accuracy import SIZES, by_parts, chance, methods, with_invariance
 from modtf.experiments.corruptions.ceilings import clean_networks, published_ceiling
 from modtf.results.schema import KIND
 

@@ -76,8 +76,7 @@ class Statistic:
         shares = drawn / np.maximum(drawn.sum(axis=2, keepdims=True), 1.0)
         self.excess = Excess(shares) if len(shares) >= FEWEST_DRAWS else None
         if self.excess:
-            largest = [self.excess.of_draw(one).max() for one in shares]
-            self.limit = float(np.quantile(largest, 0.95, method="higher"))
+            self.limit = float(np.quantile(self.excess.largest(shares), 0.95, method="higher"))
 
     def __call__(self, counts: Array, choices_per_token: Array, is_draw: bool = False) -> dict[Any, float]:
         """Return the measures, from the counts and the mean number of choices of a token `[domains]`.

@@ -11,7 +11,7 @@ from modtf.metrics.distributions import Array
 from modtf.routing.analyses.chance import balanced_loads, groups_left_out, rows_of, same_loads
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
-from modtf.routing.analyses.sentences import above_chance, spread_of, whole_range
+from modtf.routing.analyses.sentences import above_chance, number_range, spread_of
 from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.checks import Ints
 
@@ -180,10 +180,11 @@ def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
     worst = dead.sort_values("value", ascending=False, kind="stable").head(WORST)
     for row in worst.itertuples():
         verb, them = ("is", "it") if row.value == 1 else ("are", "them")
-        band = "" if np.isnan(row.chance_low) else f", chance {whole_range(row.chance_low, row.chance_high)}"
+        band = number_range(row.chance_low, row.chance_high, is_count=True)
+        chance = "" if np.isnan(row.chance_low) else f", chance {band}"
         found.append(
             f"{plural(int(row.value), 'expert')} of layer {data.names.layer(row.layer)} {verb} dead: no "
-            f"token chose {them}{band}."
+            f"token chose {them}{chance}."
         )
     if (more := len(dead) - len(worst)) > 0:
         found.append(f"{plural(more, 'more layer')} {'has' if more == 1 else 'have'} dead experts.")

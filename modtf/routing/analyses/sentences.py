@@ -23,15 +23,9 @@ def spread_of(table: pd.DataFrame, measure: str) -> str:
     return f"{text}, chance {number_range(chance['chance_low'].min(), chance['chance_high'].max())}"
 
 
-def number_range(low: float, high: float) -> str:
-    """Return "0.02 to 0.37", or one number if both look the same."""
-    ends = [number(one) for one in (low, high)]
-    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-
-
-def whole_range(low: float, high: float) -> str:
-    """Return "65 to 89", or one number if both look the same, for counts."""
-    ends = [f"{one:z.0f}" for one in (low, high)]
+def number_range(low: float, high: float, is_count: bool = False) -> str:
+    """Return "0.02 to 0.37", or one number if both look the same; "65 to 89" for counts."""
+    ends = [f"{one:z.0f}" if is_count else number(one) for one in (low, high)]
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
@@ -94,8 +88,7 @@ def corrected_limits(drawn: Sequence[Array]) -> Array:
         return limits
     draws = np.stack([drawn[place] for place in known], axis=1)  # [draws, layers]
     excess = Excess(draws)
-    largest = [excess.of_draw(one).max() for one in draws]
-    limits[known] = excess.share_at(float(np.quantile(largest, 0.975, method="weibull")))
+    limits[known] = excess.share_at(float(np.quantile(excess.largest(draws), 0.975, method="weibull")))
     return limits
 
 

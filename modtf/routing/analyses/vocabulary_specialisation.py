@@ -128,8 +128,7 @@ def limits(drawn: Sequence[NDArray[np.float64]], frequent: int) -> NDArray[np.fl
     if len(draws) < FEWEST_DRAWS:
         return np.full(frequent, np.nan)
     excess = Excess(draws)
-    largest = [excess.of_draw(one).max() for one in draws]
-    return excess.share_at(float(np.quantile(largest, 0.95, method="higher")))
+    return excess.share_at(float(np.quantile(excess.largest(draws), 0.95, method="higher")))
 
 
 def largest_shares(

@@ -41,3 +41,7 @@ class Excess:
         distance = (share - self.centre) / self.spread
         others = self.number - 1 - distance**2
         return np.asarray(distance * np.sqrt((self.number - 2) / np.where(others > EQUAL, others, np.inf)))
+
+    def largest(self, drawn: Array) -> Array:
+        """Return the largest excess in each draw `[draws]`, given all draws `[draws, ...]`."""
+        return np.array([self.of_draw(one).max() for one in drawn])

@@ -8,6 +8,7 @@ import pandas as pd
 
 from modtf.analysis.text import plural
 from modtf.routing.analyses import Analysed
+from modtf.routing.analyses.load import DEAD, OVERALL
 from modtf.routing.analyses.sentences import (
     above_chance,
     beyond_chance,
@@ -15,7 +16,6 @@ from modtf.routing.analyses.sentences import (
     layers_text,
     number,
     number_range,
-    whole_range,
     widened,
 )
 from modtf.routing.measuring import Estimate, LayerMeasures
@@ -26,7 +26,6 @@ from modtf.routing.reading import Counted
 from modtf.routing.routing import Routing
 
 FIRST = ("vocabulary_specialisation", "repetition", "coactivation", "domain_specialisation")  # to be quoted
-DEAD, VIOLATION = "dead_experts", "max_violation"  # measures of the analysis of the load
 SCALE = "adjusted mutual information (0: none, 1: all there is)"
 
 
@@ -109,13 +108,13 @@ def _unused(layers: Sequence[LayerMeasures], names: Names, known: pd.DataFrame |
         return f"{text} got {tokens}"
     verb = "is" if total == 1 else "are"
     chance = known[known["measure"] == DEAD]
-    band = whole_range(chance["chance_low"].min(), chance["chance_high"].max())
+    band = number_range(chance["chance_low"].min(), chance["chance_high"].max(), is_count=True)
     return f"{text} {verb} dead (never used; chance {band}{' per layer' * (len(some) > 1)})"
 
 
 def _uneven(layers: Sequence[LayerMeasures], names: Names, known: pd.DataFrame | None) -> str:
     if known is not None:
-        part, above = known[known["measure"] == VIOLATION], above_chance(known, VIOLATION)
+        part, above = known[known["measure"] == OVERALL], above_chance(known, OVERALL)
         part = part[part["layer"].isin(above or part["layer"])]
         busiest = part.loc[part["value"].idxmax()]
         who = f"most uneven in layer {names.layer(int(busiest['layer']))}: its busiest expert has"
