@@ -98,8 +98,8 @@ def adaptation(
     scores exactly 0.
 
     A few distributions have another mean than many: over the first 5, 10 and 100, random routing of two rules
-    has 0.48, 0.60 and 0.51. So usage under fewer than `num_draws` distributions gives the difference between
-    measured use and p @ A, and the result is the value of p @ A over `num_draws` plus this difference.
+    has 0.48, 0.60 and 0.51. With usage under fewer than `num_draws` distributions, the result is the value of
+    p @ A over all `num_draws`, plus the difference that measured use makes on the few.
 
     Args:
         A: activation matrix `[R, M]`, rows p(module | rule).

@@ -59,8 +59,8 @@ class Training:
     precision: str = "float32"
     optimizer: str = "adam"
     momentum: float = 0.0  # of "sgd"
-    #: of the learning rate: "cosine" falls to 0 with every step, "cosine_epochs" `evaluations` times, also
-    #: if they do not divide the steps
+    #: of the learning rate: "cosine" falls to 0 with every step; "cosine_epochs" falls as many times as there
+    #: are `evaluations`, whether or not these divide the steps
     schedule: str | None = None
     weight_decay: float = 0.0  # coupled: this multiple of a weight is added to its gradient, after clipping
     #: evaluations in the last tenth of training, each on its own test data, whose mean is the checkpoint

@@ -84,7 +84,7 @@ class RuleData(ABC):
     members_share_programs: ClassVar[bool] = False
     #: whether "validation" and "test" differ in random numbers alone; not inherited by a subclass
     splits_share_programs: ClassVar[bool] = False
-    #: option of `examples` -> its values; those of an option whose default is a truth value are known
+    #: option of `examples` -> its accepted values; an option whose default is True or False accepts these two
     choices: ClassVar[Mapping[str, Sequence[Any]]] = {}
     ops: Any  # the stream or program that makes the data sets this and the next two
     split: str

@@ -146,7 +146,7 @@ def compare_pairs(
 
 
 def _at_least_votes(table: pd.DataFrame, level: float) -> pd.DataFrame:
-    """Return means of advantages; if all are 1 or all -1, their interval is that of votes, as in `rank`."""
+    """Return means of advantages with the interval of votes, as in `rank`, where all are 1 or all are -1."""
     at_limit = (table["mean"].abs() == 1) & (table["low"] == table["high"])
     share = (table["mean"].clip(-1, 1) + 1) / 2
     least = 2 * share_error(share, table["num_models"]) * np.sqrt(table["num_tasks"])

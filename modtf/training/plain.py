@@ -23,7 +23,7 @@ def check_start(start: str, start_steps: int) -> None:
 
 
 def _check_startable(model: keras.Model, task: Task, start: str, start_steps: int) -> None:
-    """Raise `ValueError` if the `check_model` of a start, a function of (model, task, start), rejects it."""
+    """Raise `ValueError` if a start has a `check_model(model, task, start)` that rejects the model."""
     if start != "none" and start_steps and (check := getattr(STARTS[start], "check_model", None)):
         check(model, task, start)
 

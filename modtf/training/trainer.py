@@ -46,7 +46,7 @@ class TrainerContext:
         seconds: of the stages that were not measured.
         evaluation, tail, best: measurements during the training of `model`; tail and best of the last stage.
         diverged_at: steps [P], 0 for members whose weights are finite.
-        untrained: whether a stage with a `judge` ended with initial weights [P], since it found no number.
+        untrained: which members [P] kept initial weights in a stage whose `judge` never gave a finite number.
         rows: (measure, condition, place) -> values [P] that `record` received.
     """
 

@@ -86,8 +86,8 @@ def methods(rows: pd.DataFrame, study: TrainedModels) -> pd.DataFrame:
 
     It is, among those that trained longest, the most accurate on validation images in distribution, on tasks
     that all of these have. The published rates and lambdas were chosen so, too. Other sets get the name
-    "METHOD (less)". If one of these has no history, as in results that were read from one table, test images
-    choose, on which methods are then compared.
+    "METHOD (less)". Results that were read from a table have no history: there test images choose, and
+    methods are compared on the same images.
 
     Args:
         rows: with a column `variant`.

@@ -8,7 +8,6 @@ import pandas as pd
 
 from modtf.analysis.text import plural
 from modtf.routing.analyses import Analysed
-from modtf.routing.analyses.load import DEAD, OVERALL
 from modtf.routing.analyses.sentences import (
     above_chance,
     beyond_chance,
@@ -26,6 +25,7 @@ from modtf.routing.reading import Counted
 from modtf.routing.routing import Routing
 
 FIRST = ("vocabulary_specialisation", "repetition", "coactivation", "domain_specialisation")  # to be quoted
+DEAD, VIOLATION = "dead_experts", "max_violation"  # measures of the analysis of the load
 SCALE = "adjusted mutual information (0: none, 1: all there is)"
 
 
@@ -114,7 +114,7 @@ def _unused(layers: Sequence[LayerMeasures], names: Names, known: pd.DataFrame |
 
 def _uneven(layers: Sequence[LayerMeasures], names: Names, known: pd.DataFrame | None) -> str:
     if known is not None:
-        part, above = known[known["measure"] == OVERALL], above_chance(known, OVERALL)
+        part, above = known[known["measure"] == VIOLATION], above_chance(known, VIOLATION)
         part = part[part["layer"].isin(above or part["layer"])]
         busiest = part.loc[part["value"].idxmax()]
         who = f"most uneven in layer {names.layer(int(busiest['layer']))}: its busiest expert has"

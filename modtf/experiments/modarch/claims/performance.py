@@ -109,7 +109,9 @@ def out_follows_in(study: TrainedModels) -> Found:
         by_variant = rows[rows["distribution"] == where].groupby([*RANKED, "variant"], observed=True)["value"]
         sides.append(by_variant.agg(lambda values: values.mean(skipna=False)).rename(where))
     table = pd.concat(sides, axis=1, join="inner").reset_index()
-    table[IN] = table[IN].where(np.isfinite(table[IN]))  # diverged; an infinite loss out of it is the last
+    table[IN] = table[IN].where(
+        np.isfinite(table[IN])
+    )  # NaN: diverged. If only the loss out of it is infinite, it ranks last
     yield agreement_evidence(table, IN, OUT, "order of the variants", study.level)
 
 
