@@ -34,9 +34,3 @@ from modtf.metrics.routing_entropy import routing_entropy as routing_entropy
 from modtf.metrics.top_label_share import top_label_share as top_label_share
 from modtf.metrics.values import measure_all as measure_all
 from modtf.metrics.values import measure_population as measure_population
-from modtf.moved import moved_names
-
-MOVED = (
-    "ActivationAccumulator", "LayerMeasures", "compare_activations", "measure_activations", "measure_factors",
-)  # fmt: skip
-__getattr__ = moved_names(__name__, {name: f"modtf.routing.measuring:{name}" for name in MOVED})

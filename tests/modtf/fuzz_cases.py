@@ -64,7 +64,7 @@ MATRICES: dict[str, Any] = {
     "routing": {"experts": [[0], [1]], "num_experts": 2},
     "labels": LABELS, "activations": GATES, "permutations": 2, "progress": iter,
 }  # fmt: skip
-ONE_BY_ONE = ("register_measure", "measure_activations", "measure_population", "moved_names", "__getattr__")
+ONE_BY_ONE = ("register_measure", "measure_activations", "measure_population")
 MEASURING = {name: one for name, one in {**vars(metrics), **vars(measuring)}.items()
              if inspect.isfunction(one) and name not in ONE_BY_ONE}  # fmt: skip
 
