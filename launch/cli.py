@@ -1,5 +1,6 @@
 """The common parts of all commands: plug-ins, `--help`, and errors in one line."""
 
+import os
 import re
 import sys
 import textwrap
@@ -15,7 +16,6 @@ from absl import flags
 from modtf.checks import check_choice
 from modtf.extras import tensorflow_named
 from modtf.files import is_pipe
-from modtf.launch.streams import open_streams
 from modtf.plugins import load_plugin
 from modtf.termination import Terminated, exit_on_sigterm
 
@@ -40,32 +40,45 @@ def run_command(
 
     Ctrl-C ends with status 130, SIGTERM with 143; with `resumes` the message says that the same command
     resumes. Plug-ins are loaded before `define_flags`, so it may list what they register. `--help` prints the
-    docstring of its module and the flags, in their order. The work goes on if nobody reads the output.
+    docstring of its module and the flags, in their order. A pipe that its reader closes ends the command with
+    status 141, silently.
     """
     hint = "; rerun the command to resume" if resumes else ""
     name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
-    with open_streams():
-        try:
-            with exit_on_sigterm(), warnings.catch_warnings(), tensorflow_named(name):
-                warnings.showwarning = lambda message, *_: print(
-                    f"{name}: warning: {message}", file=sys.stderr
-                )
-                _run(main, define_flags, name, arguments)
-                sys.stdout.flush()  # a full disk is an error of the command
-        except (OSError, ValueError, flags.Error) as error:
-            print(f"{name}: error: {error}", file=sys.stderr)
-            sys.exit(1)
-        except KeyboardInterrupt:
-            print(f"\n{name}: interrupted{hint}.", file=sys.stderr)
-            sys.exit(130)
-        except Terminated:
-            print(f"\n{name}: terminated{hint}.", file=sys.stderr)
+    for stream in ("stdin", "stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed: the next opened file would receive what libraries print
+            setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115  it stays open
+    try:
+        with exit_on_sigterm(), warnings.catch_warnings(), tensorflow_named(name):
+            warnings.showwarning = lambda message, *_: print(f"{name}: warning: {message}", file=sys.stderr)
+            _run(main, define_flags, name, arguments)
+            sys.stdout.flush()  # a full disk is an error of the command
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(141)
+    except (OSError, ValueError, flags.Error) as error:
+        print(f"{name}: error: {error}", file=sys.stderr)
+        _drop_output()
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print(f"\n{name}: interrupted{hint}.", file=sys.stderr)
+        sys.exit(130)
+    except Terminated:
+        print(f"\n{name}: terminated{hint}.", file=sys.stderr)
+        raise
+    except SystemExit as stopped:
+        if stopped.code:
             raise
-        except SystemExit as stopped:
-            if stopped.code:
-                raise
-            print(f"{name}: error: sys.exit(0) was called before the command ended.", file=sys.stderr)
-            sys.exit(1)
+        print(f"{name}: error: sys.exit(0) was called before the command ended.", file=sys.stderr)
+        sys.exit(1)
+
+
+def _drop_output() -> None:
+    """Drop output that cannot be written: the interpreter would try again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(
