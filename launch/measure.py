@@ -18,6 +18,7 @@ import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from absl import flags
@@ -25,20 +26,15 @@ from absl import flags
 from modtf.checks import check_number
 from modtf.files import check_writable, replacing
 from modtf.launch.cli import Definer, run_command
-from modtf.routing import ANALYSES, FORMATS, Analysed, Routing, report_text, write_routing_report
-from modtf.routing.analyses.reading import domains_of
-from modtf.routing.analyses.registry import FEWEST, chosen_analyses
-from modtf.routing.analyses.run import run_analyses
+from modtf.routing.analyses.registry import ANALYSES, FEWEST, chosen_analyses
+from modtf.routing.formats.registry import FORMATS
 from modtf.routing.formats.source import by_number
-from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
-from modtf.routing.measuring.choices import layers_of
-from modtf.routing.measuring.compare import Run, compare_runs
 from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutations
-from modtf.routing.report.analysed import FOLDER, analysed_sections
-from modtf.routing.report.compared import check_comparable, write_comparison
-from modtf.routing.report.findings import held
-from modtf.routing.report.followed import followed_sections
 from modtf.words import progress_bar
+
+if TYPE_CHECKING:  # --help does without: a page needs SciPy, pandas and matplotlib
+    from modtf.routing import Analysed, Routing
+    from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
 
 OBSERVED, UNIFORM = "observed", "uniform"
 SATURATION = "saturation"  # of the last file
@@ -112,6 +108,16 @@ def define_flags(values: flags.FlagValues) -> None:
 
 def main(values: flags.FlagValues) -> None:
     """Read, measure, print and write; raise `OSError` or `ValueError` with one line on a failure."""
+    from modtf.routing import report_text, write_routing_report
+    from modtf.routing.analyses.reading import domains_of
+    from modtf.routing.analyses.run import run_analyses
+    from modtf.routing.measuring.choices import layers_of
+    from modtf.routing.measuring.compare import Run, compare_runs
+    from modtf.routing.report.analysed import FOLDER, analysed_sections
+    from modtf.routing.report.compared import check_comparable, write_comparison
+    from modtf.routing.report.findings import held
+    from modtf.routing.report.followed import followed_sections
+
     if not values.activations or not values.out:
         raise ValueError(
             "Give --activations=x.npz, a file with the arrays `activations` and `labels`, and --out=DIR, "
@@ -161,8 +167,10 @@ def main(values: flags.FlagValues) -> None:
         print(f"Wrote {page}")
 
 
-def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -> Routing:
+def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -> "Routing":
     """Read a file of activations, and check that it can be measured with these flags."""
+    from modtf.routing import Routing
+
     for one in values.shared:
         if not one.isdecimal():
             raise ValueError(
@@ -184,8 +192,8 @@ def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -
 
 
 def measured(
-    routing: Routing, values: flags.FlagValues, probs: str | list[float] | None
-) -> tuple[list[LayerMeasures], ActivationAccumulator]:
+    routing: "Routing", values: flags.FlagValues, probs: str | list[float] | None
+) -> "tuple[list[LayerMeasures], ActivationAccumulator]":
     """Return the measures of every layer, and the sums that they come from."""
     try:
         bar = partial(progress_bar, desc="tokens", total=routing.num_chunks, unit="chunk")

@@ -10,6 +10,7 @@ import socket
 import stat
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +19,8 @@ from typing import Any
 
 from modtf.checks import check_path
 
+#: errors that NumPy raises on a damaged file: MemoryError if a header claims too much
+UNREADABLE = (OSError, EOFError, ValueError, MemoryError, zipfile.BadZipFile, zlib.error)
 FULL = (errno.ENOSPC, errno.EDQUOT)  # not a fault of the name: a retry may succeed
 RECORD = ".written"  # the names of the files of a report, in its folder
 _written: ContextVar[set[Path] | None] = ContextVar("written", default=None)  # by a block of `replacing`

@@ -1,8 +1,6 @@
 """The files of a finished cell: their columns, and how they are written. Training writes, reports read."""
 
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -12,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from modtf.cell import VARIANTS as VARIANTS
-from modtf.files import atomic_path, check_ratio, write_csv
+from modtf.files import UNREADABLE, atomic_path, check_ratio, write_csv
 from modtf.observed import at_place
 
 RESULTS = "results.csv"
@@ -23,8 +21,6 @@ DIVERGED = "diverged"
 CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance" of the last run
 ACTIVATION = "activation.npz"
 LOGS = "tensorboard"  # a folder
-#: errors that NumPy raises on a damaged file: MemoryError if a header claims too much
-UNREADABLE = (OSError, EOFError, ValueError, MemoryError, zipfile.BadZipFile, zlib.error)
 MATRICES = ("last", "best", "history")  # its arrays, by place: "last_encoder", or "last" of the only one
 TAIL = "tail"  # one more array, if the history lacks these evaluations
 NUMBERS = ("steps", "data_seeds", "seeds")

@@ -1,9 +1,10 @@
 """`modtf COMMAND`: the same code and flags as `python launch/COMMAND.py`."""
 
 import importlib
+import re
 
 import pytest
-from processes import ROOT, succeeds
+from processes import ROOT, python, succeeds
 
 from modtf.launch import main
 from modtf.launch.main import COMMANDS, usage
@@ -32,6 +33,12 @@ def test_the_same_help_by_both_names(call, name):
     assert status == 0
     assert by_file.replace(f"python launch/{name}.py", f"modtf {name}") == by_name
     assert f"    modtf {name} --" in by_name, "an example"
+
+
+def test_help_on_measuring_loads_no_large_library():
+    done = python("-X", "importtime", "-m", "modtf.launch.main", "measure", "--help")
+    assert done.returncode == 0
+    assert set(re.findall(r"\| +(numpy|scipy|pandas|matplotlib|tensorflow)$", done.stderr, re.M)) == {"numpy"}
 
 
 def test_errors_are_one_line(call):

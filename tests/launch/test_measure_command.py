@@ -102,7 +102,7 @@ def as_other_names(folder, arrays):
 @pytest.mark.parametrize("save", [as_npz, as_compressed, as_folder, as_pair, as_other_names, as_bfloat16])
 def test_the_same_from_any_files(save, arrays, tmp_path, monkeypatch):
     files, found = save(tmp_path, arrays), []
-    written = "modtf.launch.measure.write_routing_report"
+    written = "modtf.routing.write_routing_report"
     monkeypatch.setattr(written, lambda layers, *_, **__: found.extend(layers))
     measure(*files, "--permutations=0", f"--out={tmp_path / 'report'}")
     expected = modtf.measure_activations(arrays["activations"], arrays["labels"], permutations=0)

@@ -93,7 +93,7 @@ from modtf.models.routers import ROUTERS
 for registry in (FIGURES, FAMILIES, MEASURES, ARCHITECTURES, ROUTERS):
     assert len(list(registry)) >= 2, registry.kind
     assert "no_such_name" not in registry
-HEAVY = ("tensorflow", "keras", "jax", "matplotlib", "seaborn")
+HEAVY = ("tensorflow", "keras", "jax", "matplotlib")
 print([name for name in HEAVY if name in sys.modules])
 """
 

@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
-from modtf.analysis.figures.base import Picture
 from modtf.checks import check_attributes, check_integer, check_names, check_number
 from modtf.registry import Registry
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.measuring.estimates import FEWEST
 from modtf.routing.measuring.summarise import MOST_PERMUTATIONS, Progress
+
+if TYPE_CHECKING:  # `modtf measure --help` needs neither
+    import pandas as pd
+
+    from modtf.analysis.figures.base import Picture
 
 TEXTS = ("title", "about", "definition", "source", "null")
 ASSUMED = "needs at least two experts per token; give --top_k=K (top_k=K) if the router chooses several"
@@ -64,9 +67,9 @@ class Analysed:
         notes: what a reader has to know, such as a sample or an assumption.
     """
 
-    table: pd.DataFrame
+    table: "pd.DataFrame"
     sentences: tuple[str, ...]
-    pictures: tuple[Picture, ...] = ()
+    pictures: "tuple[Picture, ...]" = ()
     notes: tuple[str, ...] = field(default=())
 
 

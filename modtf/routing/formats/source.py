@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from modtf.results.schema import UNREADABLE
+from modtf.files import UNREADABLE
 
 JSON_LINES = ".jsonl"
 
