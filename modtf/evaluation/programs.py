@@ -18,6 +18,7 @@ TensorFlow itself never releases a program that XLA compiled: see `growth` in `m
 import atexit
 import contextlib
 import math
+import os
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -111,6 +112,9 @@ def programs_of(model: keras.Model) -> Iterator[None]:
 
 
 def with_xla(model: keras.Model, asked: bool | str) -> bool | str:
-    """Return whether XLA compiles a model: as requested, but never on a CPU if its architecture
-    forbids it."""
-    return asked if getattr(model, "compiled_by_xla", None) is not False or not on_cpu() else False
+    """Return whether XLA compiles a model: as requested, but never on a CPU if its architecture forbids it.
+
+    The environment variable `MODTF_XLA=0`, for debugging and tests, turns XLA off for every model.
+    """
+    forbidden = on_cpu() and getattr(model, "compiled_by_xla", None) is False
+    return False if forbidden or os.environ.get("MODTF_XLA") == "0" else asked

@@ -143,6 +143,7 @@ def test_help_has_examples_and_first_the_flags_that_people_use_first(call):
 
 
 @pytest.mark.slow
+@pytest.mark.xla
 def test_random_kills_lose_nothing():
     """A few, of `run` and of `sweep`; many more by hand."""
     loop = Path(__file__).with_name("kill_loop.py")

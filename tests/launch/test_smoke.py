@@ -6,7 +6,7 @@ from processes import python
 from modtf.families import FAMILIES, with_free_rules
 from modtf.models.routers import default_variants
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xla]
 
 
 @pytest.mark.parametrize("arch", with_free_rules())

@@ -50,6 +50,7 @@ def a_cell(name="little", arch="mlp", **options):
 
 
 @pytest.mark.slow
+@pytest.mark.xla
 def test_a_killed_cell_resumes_to_the_same_results(tmp_path):
     register_model("little")(lambda task, width, seed: Little())
     cell = a_cell()

@@ -9,6 +9,7 @@ import pytest
 from keras import ops
 
 from modtf import Population, Task, Training, build
+from modtf.evaluation.accumulate import Outputs
 from modtf.evaluation.elementwise import loss_of
 from modtf.evaluation.programs import compiled_of
 from modtf.settings import SETTINGS
@@ -32,6 +33,17 @@ def test_it_takes_what_training_says():
     own = keras.losses.MeanSquaredError()
     compile_model(model, POPULATION, training, loss=own)
     assert (model.jit_compile, model.loss) == (False, {"target": own})
+
+
+@pytest.mark.xla
+def test_the_environment_turns_xla_off(monkeypatch):
+    """Training and evaluation: what evaluates asks the same function."""
+    models = [build(POPULATION, "modular", 4) for _ in range(2)]
+    for model, value in zip(models, "10", strict=True):
+        monkeypatch.setenv("MODTF_XLA", value)
+        compile_model(model, POPULATION, Training(steps=10))
+    assert [model.jit_compile for model in models] == [True, False]
+    assert not Outputs(models[0], {}).jit_compile
 
 
 def test_compiled_again_the_optimizer_begins_anew_and_programs_stay():

@@ -18,6 +18,7 @@ from modtf.training.execution import steps_of_seconds, use_large_programs
 from modtf.training.fit import training_batches
 from modtf.training.optimizer import MemberAdam
 
+pytestmark = pytest.mark.xla
 STEPS = 12
 
 

@@ -14,6 +14,7 @@ from modtf.models.routers import ROUTERS
 from modtf.training.execution import bounds
 from modtf.training.strategy import choose_strategy
 
+pytestmark = pytest.mark.xla
 #: every router, and those that draw, or look at the batch, where tokens come in sequences
 ROUTED = [("mlp", name) for name in ROUTERS]
 ROUTED += [("rnn", "gumbel"), ("mha", "switch"), ("mha", "expert_choice")]

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / ".ci").iterdir()}
+SCRIPTS = {name: (ROOT / ".ci" / name).read_text(encoding="utf-8") for name in ("check", "release", "run")}
 
 
 def read(path):
