@@ -71,6 +71,7 @@ def define_flags(values: flags.FlagValues) -> None:
     )
     words = "Instead of --array: the name of the array of each token's experts, [tokens, k] or [layers, "
     define.string("experts", None, f"{words}tokens, k]. -1 is a dropped choice.")
+    define.integer("num_layers", None, "The number of routed layers, for formats that do not store it.")
     words = "With --experts: the name of the array of their weights, or of the scores of all experts."
     define.string("weights", None, words)
     define.integer("num_experts", None, "With --experts: the number of experts.")
@@ -181,7 +182,7 @@ def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -
         routing = Routing.read(
             path, values.array, values.labels, values.documents, values.label_names, values.layer_names,
             values.experts, values.weights, values.num_experts, list(map(int, values.shared)), values.format,
-            values.top_k, values.spans,
+            values.top_k, values.spans, values.num_layers,
         )  # fmt: skip
     for note in notes:
         print(f"Warning: {path}: {note.message}")

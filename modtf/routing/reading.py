@@ -1,7 +1,7 @@
 """Steps of reading what a router did: gates, experts or counts, checked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,11 @@ class Sent:
     def __getitem__(self, part: tuple[slice, slice]) -> Experts:
         weights = None if self.weights is None else self.weights[part]
         return Experts(self.experts[part], self.num_experts, weights, self.shared)
+
+    def only(self, keep: NDArray[np.bool_]) -> "Sent":
+        """Return the experts of the tokens where `keep` `[tokens]` is true."""
+        weights = None if self.weights is None else self.weights[:, keep]
+        return replace(self, experts=self.experts[:, keep], weights=weights)
 
 
 def routed(

@@ -1,7 +1,7 @@
 """The saved routing of tokens: gates, logits, experts of every token, or counts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from modtf.routing.measuring.checks import Ints, from_bfloat16
 from modtf.routing.measuring.experts import without_shared
 from modtf.routing.names import Names
 from modtf.routing.reading import Sent
+from modtf.routing.rows import kept_rows
 
 CHUNK = 2**16  # tokens per step of a progress bar
 
@@ -67,6 +68,7 @@ class Routing:
         format: str | None = None,
         top_k: int | None = None,
         spans: str | None = None,
+        num_layers: int | None = None,
     ) -> "Routing":
         """Read everything except the activations, of which only the shapes are checked.
 
@@ -87,7 +89,8 @@ class Routing:
             num_experts: E; None: the value of the array "num_experts".
             shared: experts that every token goes to, which are left out. The others keep their numbers.
             format: the name of the format; None: the first that recognises the content.
-            top_k: the number of experts per token, for formats that do not store it.
+            top_k, num_layers: the number of experts per token and of routed layers, for formats that do not
+                store them.
             spans: the span of each token, such as a chat turn; None: the array "spans", if there are labels,
                 documents and such an array.
 
@@ -99,13 +102,13 @@ class Routing:
         for name, value in {"activations": activations, "labels": labels, **optional}.items():
             if not isinstance(value, str) and (value is not None or name not in optional):
                 raise ValueError(f"{name}={value!r} is not valid; expected the name of an array.")
-        arrays = Arrays(path, format, top_k)
+        arrays = Arrays(path, format, top_k=top_k, num_layers=num_layers)
         routed = reading.routed(arrays, activations, experts, weights, num_experts, shared)
         num_layers, num_tokens, _ = routed.shape
         reading.check_rows(arrays, num_tokens)
         of_tokens = labelling.documents_of(arrays, documents, routed)
         classes, factors = labelling.labels_and_factors(arrays, labels, label_names, num_tokens, of_tokens)
-        return cls(
+        found = cls(
             routed,
             None if classes is None else classes.numbers,
             None if of_tokens is None else of_tokens.numbers,
@@ -118,6 +121,26 @@ class Routing:
             labelling.predicted_of(arrays, num_tokens),
             labelling.spans_of(arrays, spans, num_tokens, classes is not None and of_tokens is not None),
             None if of_tokens is None else of_tokens.names,
+        )
+        if isinstance(routed, Counted):
+            return found
+        rows = routed.experts if isinstance(routed, Sent) else routed
+        keep = kept_rows(list(rows), found.documents, factors.get("token"))
+        return found if keep.all() else found.only(keep)
+
+    def only(self, keep: NDArray[np.bool_]) -> "Routing":
+        """Return the routing of the tokens where `keep` `[tokens]` is true; `ValueError` if none is."""
+        if isinstance(self.activations, Counted) or not keep.any():
+            raise ValueError("No token is left. Give routing with tokens, some of which are kept.")
+        per_token = ("labels", "documents", "predicted", "spans")
+        arrays = {name: getattr(self, name) for name in per_token}
+        return replace(
+            self,
+            activations=self.activations.only(keep)
+            if isinstance(self.activations, Sent)
+            else self.activations[:, keep],
+            factors={name: values[keep] for name, values in self.factors.items()},
+            **{name: values[keep] for name, values in arrays.items() if values is not None},
         )
 
     def whole(self) -> NDArray[Any] | Experts:

@@ -18,14 +18,14 @@ class Arrays(Mapping[str, NDArray[Any]]):
     Args:
         thing: a path, or an object in memory.
         format: the name of a registered format; None: the first that recognises the content.
-        top_k: the number of experts per token, for formats that do not store it.
+        **options: `top_k`, `num_layers` and `columns` of `Source`.
 
     Raises:
         ValueError: if no format recognises the content, or the content is damaged.
     """
 
-    def __init__(self, thing: Any, format: str | None = None, top_k: int | None = None):
-        self.source = Source(thing, top_k)
+    def __init__(self, thing: Any, format: str | None = None, **options: Any):
+        self.source = Source(thing, **options)
         self.format = format if format is not None else _detected(self.source)
         reader = FORMATS[self.format]
         with explained(f"{self.source} cannot be read as {self.format}"):
@@ -60,7 +60,8 @@ class Arrays(Mapping[str, NDArray[Any]]):
 
 
 def _detected(source: Source) -> str:
-    for name, reader in FORMATS.items():
+    """Return the first format that recognises the content, by rank."""
+    for name, reader in sorted(FORMATS.items(), key=lambda item: item[1].rank):
         with explained(f"{source} cannot be read"):
             if reader.detect(source):
                 return name

@@ -17,7 +17,7 @@ from modtf.routing.formats.counts import of_documents
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
 
-ENDING, MAGIC, VERSIONS = ".gguf", b"GGUF", (2, 3)
+MAGIC, VERSIONS = b"GGUF", (2, 3)
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 STRING, ARRAY, FLOAT32 = 8, 9, 0
 COUNTS = re.compile(r"blk\.(\d+)\.ffn_(?:down|gate|up|gate_up)_exps\.weight\.counts")
@@ -28,13 +28,11 @@ MOST = 2**20  # limit on the entries of a header, so that a damaged file does no
 class Imatrix(Format):
     """One .gguf file, or a folder of them. Each file is a document."""
 
-    @classmethod
-    def detect(cls, source: Source) -> bool:
-        return bool(source.files(ENDING))
+    ending = ".gguf"
 
     @classmethod
     def read(cls, source: Source) -> Found:
-        files = source.files(ENDING)
+        files = source.files(cls.ending)
         return of_documents([(file.name, _counts(file)) for file in files], [file.stem for file in files])
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from modtf.metrics.distributions import from_tensor
 from modtf.routing.formats.registry import Found
+from modtf.routing.measuring.experts import MOST_EXPERTS
 
 NONE = -1  # stands for a missing expert
 
@@ -70,24 +71,35 @@ def _holds_truth_value(values: Any) -> bool:
     return isinstance(values, bool)
 
 
-def as_experts(values: Any, place: str, axes: str = "[tokens, layers, k]") -> NDArray[np.int32]:
-    """Return experts as int32 with -1 for unwritten ones; `ValueError` unless they have three axes."""
+def as_experts(values: Any, place: str, axes: str = "[tokens, layers, k]") -> NDArray[Any]:
+    """Return experts with -1 for unwritten ones; `ValueError` unless they are integers on three axes."""
     array = as_array(values)
     if array.ndim != 3 or array.dtype.kind not in "iu" or 0 in array.shape[1:]:
         raise ValueError(
             f"{place} has experts of shape {array.shape} and type {array.dtype}; expected integers {axes}"
         )
-    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
-        array = np.where(array == np.iinfo(array.dtype).max, NONE, array.astype(np.int64))
-    return array.astype(np.int32)
+    return _in_range(array, place)
 
 
-def integers(values: Any) -> NDArray[np.int32]:
-    """Return nested lists of integers as int32; `ValueError` if they hold anything else."""
+def integers(values: Any, place: str) -> NDArray[Any]:
+    """Return nested lists of experts as integers; `ValueError` if they hold anything else."""
     array = as_array(values)
     if array.size and array.dtype.kind not in "iu":
-        raise ValueError(f"experts are of type {array.dtype}; expected integers")
-    return array.astype(np.int32)
+        raise ValueError(f"{place} has experts of type {array.dtype}; expected integers")
+    return _in_range(array.astype(np.int64) if not array.size else array, place)
+
+
+def _in_range(array: NDArray[Any], place: str) -> NDArray[Any]:
+    """Return experts as int32, or as they are if they are narrower; `ValueError` if they would wrap."""
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        is_none = array == np.iinfo(array.dtype).max
+        array = np.where(is_none, NONE, np.where(is_none, 0, array).astype(np.int64))
+    if array.size and not NONE <= array.min() <= array.max() < MOST_EXPERTS:
+        wrong = array.min() if array.min() < NONE else array.max()
+        raise ValueError(
+            f"{place} holds the expert {wrong}; expected numbers from 0 to {MOST_EXPERTS - 1} (or -1: none)"
+        )
+    return array if array.dtype.itemsize == 1 else array.astype(np.int32)
 
 
 def joined(documents: Sequence[Document], num_experts: int | None = None) -> Found:
@@ -155,7 +167,7 @@ def _check_length(one: Document) -> None:
 
 
 def _without_padding(experts: NDArray[np.int32], arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    empty = (experts == NONE).all(axis=(1, 2)) | _is_repeated(experts)
+    empty = (experts == NONE).all(axis=(1, 2))
     if empty.any():
         warn(f"{int(empty.sum())} of {len(experts)} rows hold no choice of an expert. They are left out.")
         experts = experts[~empty]
@@ -169,25 +181,6 @@ def _without_padding(experts: NDArray[np.int32], arrays: dict[str, NDArray[Any]]
     arrays["experts"] = experts[..., used]
     by_layer = {"experts", "weights"}
     return {n: np.moveaxis(a, 1, 0) if n in by_layer else a for n, a in arrays.items()}
-
-
-def _is_repeated(experts: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which rows have expert 0 in all layers and choices, which marks padding.
-
-    A token with one choice may have expert 0 in all layers, so its row is kept. Warn if there are many more
-    such rows than layers that choose independently would give.
-    """
-    zeros = (experts == 0).all(axis=2)
-    rows = zeros.all(axis=1)
-    if experts.shape[2] > 1:
-        return rows
-    number = int(rows.sum())
-    if number > 3 + 3 * len(rows) * zeros.mean(axis=0).prod():
-        warn(
-            f"{number} of {len(rows)} rows have expert 0 in all {experts.shape[1]} layers, as padding and "
-            "unwritten rows do. They are counted as tokens. If they are padding, leave them out."
-        )
-    return np.zeros(len(rows), bool)
 
 
 def as_found(arrays: dict[str, NDArray[Any]]) -> Found:

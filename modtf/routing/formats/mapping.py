@@ -11,6 +11,8 @@ from modtf.routing.formats.source import Source
 class ArraysInMemory(Format):
     """A dict of arrays or tensors, such as `{"experts": ..., "num_experts": 64, "labels": ...}`."""
 
+    rank = 3
+
     @classmethod
     def detect(cls, source: Source) -> bool:
         return any(source.first_has(name) for name in ROUTED)

@@ -29,7 +29,7 @@ class Trace:
 
     step: int
     layer: Layer
-    experts: NDArray[np.int32]
+    experts: NDArray[Any]
     record: dict[str, Any]
     folder: Path
 
@@ -42,9 +42,7 @@ class Trace:
 class MegatronCore(Format):
     """The trace of one rank, or a folder of several. Tokens are ordered by rank, then by step."""
 
-    @classmethod
-    def detect(cls, source: Source) -> bool:
-        return source.first_has("top_indices", "block")
+    fields = ("top_indices", "block")
 
     @classmethod
     def read(cls, source: Source) -> Found:
@@ -71,7 +69,7 @@ def _traces(file: Path) -> list[Trace]:
     for place, record in json_lines(file):
         check_fields(place, record, *FIELDS)
         try:
-            experts = integers(record["top_indices"])
+            experts = integers(record["top_indices"], place)
             layer = str(record["block"]), int(record.get("mtp_idx", -1)), int(record["layer"])
             step = int(record.get("step", 0))
         except (TypeError, ValueError) as error:

@@ -15,6 +15,7 @@ from modtf.routing.formats.source import Source
 class Npy(Format):
     """A folder of .npy files, which name their arrays, or one file with the array "activations"."""
 
+    rank = 0
     ending = ".npy"
 
     @classmethod

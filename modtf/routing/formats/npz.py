@@ -21,6 +21,7 @@ LOCAL_HEADER = 30  # bytes of an entry's header in a zip file, before its name a
 class Npz(Format):
     """One .npz file."""
 
+    rank = 0
     ending = ".npz"
 
     @classmethod

@@ -1,6 +1,7 @@
 """The registry of formats. Each format is one file in this folder, which is imported on first use."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,15 +14,27 @@ Found = dict[str, Callable[[], NDArray[Any]]]  # name of an array -> the functio
 
 
 class Format:
-    """A format of routing files. Register a subclass by `@FORMATS.register(name)`."""
+    """A format of routing files. Register a subclass by `@FORMATS.register(name)`.
 
-    ending = ""  # a file name's ending that identifies this format without a look at the content
-    lists_only_chosen = False  # whether counts lack the experts that no token chose
+    Attributes:
+        rank: the place in the order of detection: 0 for files of arrays, 1 for layouts, 2 for tables, 3 for
+            what is left. Layouts exclude each other.
+        ending: the ending of file names that identifies the format without a look at the content.
+        fields: the fields of the first object that identify the format.
+        lists_only_chosen: whether counts lack the experts that no token chose.
+    """
+
+    rank = 1
+    ending = ""
+    fields: tuple[str, ...] = ()
+    lists_only_chosen = False
 
     @classmethod
     def detect(cls, source: Source) -> bool:
         """Return whether the source is of this format."""
-        return bool(cls.ending and source.files(cls.ending))
+        return bool(cls.ending and source.files(cls.ending)) or bool(
+            cls.fields and source.first_has(*cls.fields)
+        )
 
     @classmethod
     def read(cls, source: Source) -> Found:
@@ -29,15 +42,16 @@ class Format:
         raise NotImplementedError
 
 
-#: In the order in which `detect` is called: specific layouts come before files of arbitrary arrays.
+FOLDER = Path(__file__).parent
+SHARED = (
+    "__init__",
+    "arrays",
+    "counts",
+    "joined",
+    "registry",
+    "source",
+)  # files of this folder without a format
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED)
 FORMATS: Registry[type[Format]] = Registry(
-    "format",
-    {
-        name: f"modtf.routing.formats.{name}"
-        for name in (
-            "npz", "npy", "safetensors", "flame", "parquet", "megatron_core", "vllm", "sglang",
-            "sglang_recorder", "verl", "router_logits", "transformer_lens", "moe_atlas", "router_layers",
-            "layer_counts", "llama_csv", "imatrix", "mapping",
-        )
-    },
-)  # fmt: skip
+    "format", {name: f"modtf.routing.formats.{name}" for name in NAMES}
+)

@@ -75,7 +75,7 @@ def _line(place: str, record: dict[str, Any], names: list[int], sizes: set[int])
         check_fields(place, record, "num_experts")
         sizes.add(int(record["num_experts"]))
     try:
-        experts = integers([one["topk_experts"] for one in record[LAYERS]])
+        experts = integers([one["topk_experts"] for one in record[LAYERS]], place)
         weights = as_array([one["topk_probs"] for one in record[LAYERS]]).astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{place} has layers with different numbers of experts: {error}") from error

@@ -28,6 +28,7 @@ TYPES = {
 class Safetensors(Format):
     """One .safetensors file. The library's own reader for NumPy refuses bfloat16."""
 
+    rank = 0
     ending = ".safetensors"
 
     @classmethod

@@ -35,7 +35,7 @@ class SglangRecorder(Format):
         if STAT in source.first:
             parts = [as_array(_field(place, dump, STAT)) for place, dump in dumps]
             return found_counts(np.concatenate(parts))
-        ranks = [(place, _field(place, dump, RECORDS), as_array(dump[MAP])) for place, dump in dumps]
+        ranks = [(place, _field(place, dump, RECORDS), _mapping(place, dump)) for place, dump in dumps]
         if not all(records for _, records, _ in ranks):
             raise ValueError("a dump holds no records")
         if TOKENS in ranks[0][1][0]:
@@ -53,6 +53,20 @@ class SglangRecorder(Format):
 def _field(place: str, dump: Any, name: str) -> Any:
     check_fields(place, dump, name)
     return dump[name]
+
+
+def _mapping(place: str, dump: Any) -> NDArray[np.int64]:
+    """Return the logical expert of each physical one, `[layers, physical experts]`, checked."""
+    mapping = as_array(_field(place, dump, MAP))
+    is_map = mapping.ndim == 2 and mapping.dtype.kind in "iu" and 0 not in mapping.shape
+    everyone = np.arange(int(mapping.max()) + 1) if is_map and mapping.max() < mapping.shape[1] else None
+    if everyone is None or not all(np.array_equal(np.unique(layer), everyone) for layer in mapping):
+        raise ValueError(
+            f"{place} has a {MAP} of shape {mapping.shape} with the numbers "
+            f"{np.unique(mapping)[:1].tolist()} to {np.unique(mapping)[-1:].tolist()}; expected [layers, "
+            "physical experts], with every logical expert from 0 in each layer"
+        )
+    return mapping.astype(np.int64)
 
 
 class _Pass:

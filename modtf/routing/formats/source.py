@@ -1,5 +1,6 @@
 """Sources of routing: a file, a folder, or an object in memory."""
 
+import gzip
 import json
 import pickle
 import re
@@ -7,11 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from modtf.checks import check_integer
 from modtf.files import UNREADABLE
 
 JSON_LINES = ".jsonl"
+PACKED = ".gz"
+MAPPED = (".npz", ".npy", ".safetensors", ".gguf", ".pt", ".pth")  # cannot be read while they are compressed
 
 
 class Source:
@@ -19,16 +23,25 @@ class Source:
 
     Args:
         thing: a path, or an object that holds routing.
-        top_k: the number of experts per token, for formats that do not store it.
+        top_k, num_layers: the number of experts per token and of layers, for formats that do not store them.
+        columns: a mapping usual name -> name in the file, for tables.
 
     Raises:
         ValueError: if a path does not exist, or is neither a file nor a folder.
     """
 
-    def __init__(self, thing: Any, top_k: int | None = None):
+    def __init__(
+        self,
+        thing: Any,
+        top_k: int | None = None,
+        num_layers: int | None = None,
+        columns: Mapping[str, str] | None = None,
+    ):
         self.path = Path(thing) if isinstance(thing, str | Path) else None
         self.thing = thing
         self.top_k = top_k
+        self.num_layers = None if num_layers is None else check_integer("num_layers", num_layers, 1)
+        self.columns = dict(columns or {})
         self._loaded: dict[Path, Any] = {}
         if self.path is not None:
             _check_path(self.path)
@@ -37,11 +50,19 @@ class Source:
         return str(self.path) if self.path is not None else f"The {type(self.thing).__name__}"
 
     def files(self, ending: str) -> Sequence[Path]:
-        """Return the file, or the folder's files, with this ending, ordered by the numbers in their names."""
+        """Return the file, or the folder's files, with this ending, ordered by the numbers in their names.
+
+        Tables and JSON may be compressed (.gz); other files may not.
+        """
         if self.path is None:
             return []
-        inside = self.path.glob(f"*{ending}") if self.path.is_dir() else [self.path]
-        return sorted((p for p in inside if p.suffix == ending and p.is_file()), key=by_number)
+        inside = [*self.path.iterdir()] if self.path.is_dir() else [self.path]
+        files = [
+            path for path in inside if path.name.removesuffix(PACKED).endswith(ending) and path.is_file()
+        ]
+        if packed := [path.name for path in files if ending in MAPPED and path.suffix == PACKED]:
+            raise ValueError(f"{packed[0]} is compressed; expected a {ending} file. Unpack it")
+        return sorted(files, key=by_number)
 
     def one_file(self, ending: str) -> Path:
         """Return the one file with this ending; `ValueError` if a folder holds several."""
@@ -85,9 +106,16 @@ def _each(place: str, content: Any) -> Iterator[tuple[str, Any]]:
         yield place, content
 
 
+def opened(file: Path, encoding: str = "utf-8") -> IO[str]:
+    """Open a text file, which may be compressed."""
+    if file.suffix == PACKED:
+        return gzip.open(file, "rt", encoding=encoding, newline="")
+    return file.open(encoding=encoding, newline="")
+
+
 def json_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the location of each object, and the object; `ValueError` if a line is not a JSON object."""
-    with file.open(encoding="utf-8") as lines:
+    with opened(file) as lines:
         for number, line in enumerate(lines, start=1):
             place = f"line {number} of {file.name}"
             if not line.strip():
@@ -115,7 +143,8 @@ def _load_torch(file: Path) -> Any:
 
 
 def _load_json(file: Path) -> Any:
-    return json.loads(file.read_text(encoding="utf-8"))
+    with opened(file) as text:
+        return json.load(text)
 
 
 LOADERS = {".json": _load_json, ".pt": _load_torch, ".pth": _load_torch}

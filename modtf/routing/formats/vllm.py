@@ -100,7 +100,7 @@ def _token_ids(place: str, response: Any, choice: Any) -> tuple[list[int], list[
     return list(prompt), list(completion)
 
 
-def decoded(value: Any, place: str) -> NDArray[np.int32]:
+def decoded(value: Any, place: str) -> NDArray[Any]:
     """Return experts `[tokens, layers, k]` from an array, nested lists, or base64 of an .npy file."""
     if isinstance(value, str):
         with io.BytesIO(base64.b64decode(value, validate=True)) as file:

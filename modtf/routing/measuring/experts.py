@@ -91,6 +91,11 @@ def _check_ids(experts: ArrayLike, num_experts: int) -> NDArray[Any]:
             f"experts have shape {ids.shape}; expected [tokens, k] or [layers, tokens, k], the numbers of "
             "the k experts of each token."
         )
+    if np.iinfo(ids.dtype).max < num_experts - 1:
+        raise ValueError(
+            f"experts are of type {ids.dtype}, which holds numbers up to {np.iinfo(ids.dtype).max}; expected "
+            f"a type for num_experts={num_experts}. Convert them before larger numbers are cut off."
+        )
     if ids.size and not (ids.min() >= NONE and ids.max() < num_experts):
         wrong = ids.min() if ids.min() < NONE else ids.max()
         hint = " If experts are numbered from 1, subtract 1." if wrong == num_experts else ""

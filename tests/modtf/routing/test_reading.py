@@ -1,7 +1,6 @@
 """Files that look like something else: each gives a right number, or one line that says what is wrong."""
 
 import json
-import warnings
 from typing import Any
 
 import numpy as np
@@ -66,22 +65,6 @@ def test_what_is_not_applied_is_reported(arrays, message):
     with pytest.warns(UserWarning, match=message) as notes:
         modtf.read_routing(arrays)
     assert len(notes) == 1
-
-
-@pytest.mark.parametrize("padding", [0, 20])
-def test_rows_of_zeros_of_one_choice_are_reported(padding):
-    """They may be tokens, so they are counted."""
-    experts = (
-        np.random.default_rng(0).integers(4, size=(TOKENS, 6, 1))
-        * (np.arange(TOKENS) >= padding)[:, None, None]
-    )
-    choice = {"token_ids": list(range(TOKENS)), "routed_experts": experts}
-    with warnings.catch_warnings(record=True) as notes:
-        warnings.simplefilter("always")
-        routing = modtf.read_routing({"prompt_token_ids": [7], "choices": [choice]}, num_experts=4)
-    assert routing.num_tokens == TOKENS
-    texts = [str(note.message) for note in notes]
-    assert [text.partition(" rows")[0] for text in texts] == ["20 of 60"] * (padding > 0)
 
 
 def test_missing_labels_in_a_list_are_reported():
@@ -184,23 +167,6 @@ def test_several_texts_in_a_table_are_reported(tmp_path):
     (tmp_path / "a.csv").write_text("\n".join(["token,layer,expert", *rows]))
     with pytest.warns(UserWarning, match=r"are not contiguous in a\.csv\. .* write a file for each"):
         modtf.read_routing(tmp_path, num_experts=4)
-
-
-def test_one_trace_does_not_say_the_number_of_experts(tmp_path):
-    """MoE Routing Atlas writes the highest expert of a trace plus 1."""
-    rows = [
-        {"layer": 0, "token_idx": token, "expert_idx": expert, "gate_weight": 0.5}
-        for token, experts in enumerate(CHOSEN[:9].tolist())
-        for expert in experts
-    ]
-    trace = {"num_layers": 1, "num_experts": 4, "top_k": 2, "domain": "law", "activations": rows}
-    path = tmp_path / "traces.jsonl"
-    path.write_text(json.dumps(trace))
-    with pytest.raises(ValueError, match="Give --num_experts=E"):
-        modtf.read_routing(path)
-    path.write_text("\n".join(map(json.dumps, [trace, {**trace, "domain": None}])))
-    with pytest.warns(UserWarning, match="1 of 2 traces have no domain, so domains are not read as labels"):
-        assert modtf.read_routing(path).activations.shape == (1, 18, 4)
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,7 @@ def test_a_value_is_not_beyond_chance_by_rounding():
     assert row["value"] == row["chance_high"]
 
 
+@pytest.mark.filterwarnings("ignore:.* repeat one row in all layers")
 def test_intervals_end_at_the_possible_values():
     arrays = ignorant(0)
     arrays["experts"][:, :1170] = [0, 1]

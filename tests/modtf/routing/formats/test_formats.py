@@ -1,5 +1,7 @@
 """Every format, on a small file as its writer makes it: the same routing from each."""
 
+import base64
+import warnings
 from typing import Any
 
 import format_writers as writers
@@ -187,5 +189,92 @@ def test_a_format_can_be_asked_for(tmp_path):
     assert modtf.read_routing(path, format="router_layers").num_tokens == len(writers.TOKENS)
     with pytest.raises(ValueError, match=r"cannot be read as vllm: line 1 of decode\.jsonl has no choices"):
         modtf.read_routing(path, format="vllm")
-    with pytest.raises(ValueError, match=r"Unknown format: 'text'\. Known: npz, npy"):
+    with pytest.raises(ValueError, match=r"Unknown format: 'text'\. Known: flame, imatrix"):
         modtf.read_routing(path, format="text")
+
+
+def responses(starts, lengths, layers=4):
+    """Return responses of SGLang whose routing begins at a later token, and the experts of all tokens."""
+    generator = np.random.default_rng(0)
+    found, everything = [], []
+    for start, length in zip(starts, lengths, strict=True):
+        experts = np.argsort(generator.random((length, layers, 16)), axis=2)[..., :2].astype(np.int32)
+        routed = base64.b64encode(experts[start:].tobytes()).decode()
+        meta = {"prompt_tokens": length - 4, "completion_tokens": 5, "routed_experts": routed}
+        found.append({"meta_info": meta})
+        everything.append(experts[start:])
+    return found, np.moveaxis(np.concatenate(everything), 1, 0)
+
+
+@pytest.mark.parametrize("starts", [[0] * 9, [12] * 9, [5, 12, 1] * 3])
+@pytest.mark.parametrize("lengths", [[24] * 9, [24, 36, 30] * 3])
+def test_the_layers_of_sglang_are_known_or_asked_for(starts, lengths):
+    """12 of 24 rows of four layers have the size of 24 rows of two layers."""
+    some, experts = responses(starts, lengths)
+    options = {"num_experts": 16, "top_k": 2}
+    if lengths[0] == lengths[1] or any(starts):
+        with pytest.raises(ValueError, match=r"[gG]ive --num_layers"):
+            modtf.read_routing(some, **options)
+    else:
+        np.testing.assert_array_equal(modtf.read_routing(some, **options).activations.experts, experts)
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        routing = modtf.read_routing(some, num_layers=4, **options)
+    assert ["hold the routing of their last tokens only" in str(note.message) for note in notes] == [
+        True
+    ] * any(starts)
+    np.testing.assert_array_equal(routing.activations.experts, experts)
+
+
+#: format -> an object in memory with the experts [tokens, k] in one layer
+WRAPPED = {
+    "verl": lambda e: {
+        "routed_experts": e[np.newaxis, :, np.newaxis], "attention_mask": np.ones((1, len(e))),
+    },
+    "vllm": lambda e: {
+        "prompt_token_ids": [1, 2, 3], "prompt_routed_experts": e[:3, np.newaxis].tolist(),
+        "choices": [{"token_ids": list(range(len(e) - 3)), "routed_experts": e[3:, np.newaxis].tolist()}],
+    },
+    "sglang": lambda e: {
+        "meta_info": {"prompt_tokens": 1, "completion_tokens": len(e), "routed_experts": e.tolist()}
+    },
+    "transformer_lens": lambda e: {"blocks.0.mlp.hook_expert_indices": e},
+    "mapping": lambda e: {"experts": e},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*WRAPPED, "megatron_core"])
+def test_experts_that_would_wrap_are_refused_by_number(name, tmp_path):
+    """2**32 + 2 is 2 in 32 bits."""
+    experts = np.random.default_rng(0).integers(3, size=(40, 1)) + np.array([[0, 3]])
+    thing = WRAPPED.get(name, lambda e: writers.write_lines(tmp_path / "x.jsonl", [
+        {"block": "decoder", "layer": 0, "num_tokens": len(e), "top_indices": e.tolist()}]))  # fmt: skip
+    options = {"num_experts": 8, "top_k": 2 if name == "sglang" else None, "num_layers": 1}
+    assert modtf.read_routing(thing(experts), **options).num_tokens == 40
+    experts[7, 0] = 2**32 + 2
+    with pytest.raises(ValueError, match="4294967298"):
+        modtf.read_routing(thing(experts), **options).measure(permutations=0)
+
+
+@pytest.mark.parametrize("name", ["verl", "vllm", "mapping", "transformer_lens"])
+def test_a_type_that_cannot_hold_the_experts_is_refused(name):
+    """Expert 256 is 0 in 8 bits."""
+    experts = (np.random.default_rng(0).integers(250, size=(40, 1)) + np.array([[0, 1]])).astype(np.uint8)
+    routed = np.zeros(0) if name == "vllm" else WRAPPED[name](experts)
+    if name == "vllm":
+        choice = {"token_ids": list(range(40)), "routed_experts": writers.npy64(experts[:, np.newaxis])}
+        routed = {"prompt_token_ids": [7], "choices": [choice]}
+    assert modtf.read_routing(routed, num_experts=256).num_tokens == 40
+    with pytest.raises(ValueError, match="experts are of type uint8, which holds numbers up to 255"):
+        modtf.read_routing(routed, num_experts=257)
+
+
+@pytest.mark.parametrize("write", ["sglang_recorder", "sglang_per_pass"])
+@pytest.mark.parametrize("expert", [-1, 300])
+def test_a_map_of_physical_experts_names_every_logical_one(write, expert, tmp_path):
+    dump = torch.load(getattr(writers, write)(tmp_path), weights_only=True)
+    dump["last_physical_to_logical_map"][1, 4] = expert
+    with pytest.raises(
+        ValueError, match=r"last_physical_to_logical_map of shape .* with every logical expert"
+    ):
+        modtf.read_routing(dump, num_experts=512)
