@@ -19,7 +19,7 @@ from modtf.analysis import Study, print_judged
 from modtf.analysis.claims.learning import learning_words
 from modtf.analysis.claims.words import print_claims
 from modtf.analysis.comparable import CHOICES
-from modtf.analysis.contents import how_trained
+from modtf.analysis.contents import how_corrected, how_trained
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.figures.base import VECTOR
 from modtf.analysis.labels import CHECKPOINT_WORDS
@@ -90,6 +90,8 @@ def main(values: flags.FlagValues) -> None:
         print(print_claims(judged, study.level))
         for line in [*how_trained(study.cells), *learning_words(study, values.least_learned)]:
             print(line)
+    for line in how_corrected(study.cells):
+        print(line)
     if values.measures:
         print(print_judged(study.judged_measures, study.level))
     missing = len(study.missing)

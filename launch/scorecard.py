@@ -120,6 +120,7 @@ def main(values: flags.FlagValues) -> None:
     card.write_card(out / CARD, submitted)
     warnings = [SMOKE_WORDS] * values.smoke + [f"{arch} is left out: {why}" for arch, why in refused.items()]
     for whose, one in cards.items():
+        warnings += card.corrections_of(one, whose)
         if one["modtf"] != submitted["modtf"]:
             warnings.append(
                 f"{whose or 'The reference results'}: made by modtf {one['modtf']}, yours by "

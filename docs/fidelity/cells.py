@@ -10,6 +10,7 @@ EVALUATIONS = 30  # evenly spaced, besides the one at step 0
 TAIL = 3  # of which those in the last tenth of the steps are averaged
 EVALUATION_BATCHES = 20  # of 256 examples, under each condition
 ACTIVATION_EXAMPLES = 25_600
+WEIGHTS = "weights/"  # before the names of a released model's weights
 
 
 @dataclass(frozen=True)

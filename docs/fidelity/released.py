@@ -12,6 +12,7 @@ L1 or binary cross-entropy, gradients of the rnn clipped to norm 1.
 import argparse
 import importlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from cells import (
     EVALUATIONS,
     LEARNING_RATE,
     VARIANTS,
+    WEIGHTS,
     Matched,
 )
 
@@ -116,7 +118,7 @@ def evaluate(model, module, cell: Matched, data_seed: int, criterion) -> dict[st
 
 
 def train(code: Path, cell: Matched, variant: str, data_seed: int, seed: int) -> dict[str, np.ndarray]:
-    """One model: step -> what `evaluate` finds, stacked."""
+    """One model: step -> what `evaluate` finds, stacked; and its final weights by `WEIGHTS` and name."""
     data, module = load(code, cell)
     torch.manual_seed(seed)
     np.random.seed(seed)
@@ -137,7 +139,8 @@ def train(code: Path, cell: Matched, variant: str, data_seed: int, seed: int) ->
             rows.append(evaluate(model, data, cell, data_seed, criterion))
     parameters = sum(p.numel() for p in model.parameters())
     stacked = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-    return {"steps": np.array(steps), "num_parameters": np.array(parameters), **stacked}
+    weights = {f"{WEIGHTS}{name}": value.numpy() for name, value in model.state_dict().items()}
+    return {"steps": np.array(steps), "num_parameters": np.array(parameters), **stacked, **weights}
 
 
 def main() -> None:
@@ -147,6 +150,7 @@ def main() -> None:
     parser.add_argument("--cells", nargs="+", default=list(CELLS), choices=list(CELLS))
     parser.add_argument("--data_seed", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, help="in place of those of cells.py")
     given = parser.parse_args()
     torch.set_num_threads(1)
     torch.Tensor.cuda = lambda tensor, *_: tensor  # the released rnn asks for a GPU
@@ -156,11 +160,16 @@ def main() -> None:
             path = given.out / f"{name}-{variant}-task{given.data_seed}-seed{given.seed}.npz"
             if path.exists():
                 continue
-            found = train(given.code, CELLS[name], variant, given.data_seed, given.seed)
+            cell = replace(CELLS[name], steps=given.steps or CELLS[name].steps)
+            found = train(given.code, cell, variant, given.data_seed, given.seed)
             temporary = path.with_suffix(".writing.npz")
             np.savez(temporary, **found)
             temporary.rename(path)
-            print(path.name, {k: round(float(v[-1]), 4) for k, v in found.items() if v.ndim == 1}, flush=True)
+            print(
+                path.name,
+                {k: round(float(found[k][-1]), 4) for k in found if k.startswith("loss")},
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from modtf.families import IID
 from modtf.protocol import TRAINING_FACTOR
 from modtf.results import CellFolder, find_cells
 from modtf.results.cells import Source
-from modtf.results.schema import CELL, ERROR, KIND, MEMBER
+from modtf.results.schema import CELL, CORRECTIONS, ERROR, KIND, MEMBER
 from modtf.training.arithmetic import epochs_of
 
 
@@ -104,6 +104,17 @@ def how_trained(cells: Sequence[CellFolder]) -> list[str]:
     for (kind, words), by_rate in sorted(rates.items()):
         lines.setdefault(f"{words}, {_rates(by_rate)}", []).append(kind)
     return [f"{', '.join(kinds)}: {line}" for line, kinds in lines.items()]
+
+
+def how_corrected(cells: Sequence[CellFolder]) -> list[str]:
+    """Return what was corrected in the results of finished cells after training, one line a correction."""
+    made = [one for cell in cells if cell.is_finished for one in cell.corrections]
+    counts = Counter((one["measure"], one["commit"], one["change"]) for one in made)
+    return [
+        f"{measure} of {plural(number, 'cell')} was corrected after training (commit {commit}): {change}. "
+        f"{CORRECTIONS} holds the old values"
+        for (measure, commit, change), number in counts.items()
+    ]
 
 
 def _rates(by_rate: Mapping[float, Mapping[str, set[tuple[int, int]]]]) -> str:

@@ -99,8 +99,14 @@ class Study(TrainedModels):
         return summarise(frame, by, over, level=self.level)
 
     def table(self) -> str:
-        """Return the comparison of the variants, cell by cell, and their learning rates, as text."""
-        return "\n".join([tables_of(self.results, self.level), *contents.how_trained(self.cells)])
+        """Return the comparison of the variants, cell by cell, learning rates and corrections, as text."""
+        return "\n".join(
+            [
+                tables_of(self.results, self.level),
+                *contents.how_trained(self.cells),
+                *contents.how_corrected(self.cells),
+            ]
+        )
 
     def claims(self, names: Sequence[str] | None = None, least_learned: float = 0.0) -> pd.DataFrame:
         """Judge the registered claims, one row per task type and piece of evidence, see `judge_all`."""

@@ -12,8 +12,8 @@ from typing import Any
 from modtf.cell import Cell
 from modtf.families import FAMILIES
 from modtf.results.archive import SUFFIX, unpacked
-from modtf.results.manifest import MANIFEST, damage_of
-from modtf.results.schema import ACTIVATION, CELL, CONFIG, HISTORY, PRIVATE, RESULTS
+from modtf.results.manifest import MANIFEST, damage_of, read_json
+from modtf.results.schema import ACTIVATION, CELL, CONFIG, CORRECTIONS, HISTORY, PRIVATE, RESULTS
 from modtf.task import science_hash
 from modtf.training.checkpoint_file import DamagedError, checkpoints
 
@@ -66,6 +66,11 @@ class CellFolder:
     @property
     def has_activation(self) -> bool:
         return (self.path / ACTIVATION).is_file()
+
+    @property
+    def corrections(self) -> list[dict[str, Any]]:
+        """Corrections after training: "measure", "change", "commit", and "old", file -> its old lines."""
+        return list(read_json(self.path / CORRECTIONS).get("corrections", []))
 
 
 def is_finished(folder: Path) -> bool:

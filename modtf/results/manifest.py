@@ -16,6 +16,7 @@ from modtf.files import WRITING, write_text
 from modtf.results.schema import (
     ACTIVATION,
     CONFIG,
+    CORRECTIONS,
     DIVERGED,
     HISTORY,
     HISTORY_COLUMNS,
@@ -27,7 +28,13 @@ from modtf.task import science_hash
 from modtf.version import __version__
 
 MANIFEST = "manifest.json"
-READ = (CONFIG, RESULTS, HISTORY, ACTIVATION)  # the files that tables and figures need: no models
+READ = (
+    CONFIG,
+    RESULTS,
+    HISTORY,
+    ACTIVATION,
+    CORRECTIONS,
+)  # the files that tables and figures need: no models
 CHECKSUM, DIGEST = "blake2b", "digest"
 
 

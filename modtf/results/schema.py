@@ -18,6 +18,8 @@ HISTORY = "history.csv"
 ERROR = "error.json"  # why a cell failed
 #: a measure of the history: 1 at the step after which a member's weights were not finite
 DIVERGED = "diverged"
+#: in archives: what was corrected after training, how, in which commit, and the old lines of the tables
+CORRECTIONS = "corrections.json"
 CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance" of the last run
 ACTIVATION = "activation.npz"
 LOGS = "tensorboard"  # a folder

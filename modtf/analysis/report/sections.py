@@ -9,7 +9,7 @@ from modtf.analysis.claims.judge import weights_words
 from modtf.analysis.claims.learning import learning_words
 from modtf.analysis.claims.registry import CLAIMS
 from modtf.analysis.claims.words import LEGEND, decisive, evidence_words, in_words
-from modtf.analysis.contents import contents, how_measured, how_trained
+from modtf.analysis.contents import contents, how_corrected, how_measured, how_trained
 from modtf.analysis.intervals import MIN_TASKS
 from modtf.analysis.labels import kind_label
 from modtf.analysis.report.findings import findings, how_found
@@ -65,7 +65,8 @@ def contents_section(study: TrainedModels) -> Section:
     text = f"{plural(kinds['models'].sum(), 'trained model')} in {plural(kinds['cells'].sum(), 'cell')}."
     finished = [cell for cell in study.cells if cell.is_finished]
     measured = how_measured(finished, study.checkpoint) or [f"checkpoint {study.checkpoint}"]
-    return Section("What was run", [text, f"{'. '.join(measured)}."], content=[Table(kinds)])
+    lines = [f"{'. '.join(measured)}.", *(f"{line}." for line in how_corrected(finished))]
+    return Section("What was run", [text, *lines], content=[Table(kinds)])
 
 
 def protocols_section(study: TrainedModels) -> Section:

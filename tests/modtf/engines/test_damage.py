@@ -22,6 +22,7 @@ from modtf.results import find_cells, load_results
 from modtf.results.archive import write_archive
 from modtf.results.cells import read_config
 from modtf.results.manifest import MANIFEST, READ, write_manifest
+from modtf.results.schema import CORRECTIONS
 
 FILES = (*READ, MANIFEST, "last.keras", "tensorboard/events")
 SMALL = {"settings": ["regression"], "rules": [2], "data_seeds": [0], "num_evaluations": 1}
@@ -35,6 +36,7 @@ def finished(tmp_path_factory):
         (folder / "last.keras").write_bytes(folder.name.encode() * 5)
         (folder / "tensorboard").mkdir()
         (folder / "tensorboard" / "events").write_bytes(folder.name.encode() * 3)
+        (folder / CORRECTIONS).write_text(f'{{"corrections": [], "cell": "{folder.name}"}}')
         write_config(Cell.from_dict(read_config(folder)), folder)
         write_manifest(folder)
     return out
@@ -93,6 +95,7 @@ def test_archives_carry_checksums_and_copies_without_weights_are_whole(finished,
     for out in ("all", "light"):
         assert len(modtf.Study.read(tmp_path / out).cells) == 4
         folder = sorted((tmp_path / out).iterdir())[0]
+        assert (folder / CORRECTIONS).is_file()
         text = (folder / "results.csv").read_text()
         (folder / "results.csv").write_text(text.replace("1", "2", 1))
         with pytest.warns(UserWarning, match=r"is damaged and left out: the content of results\.csv changed"):

@@ -26,10 +26,12 @@ from modtf.files import write_text
 from modtf.results import load_results
 from modtf.results.schema import COLUMNS, conform
 from modtf.version import __version__
+from modtf.words import plural
 
 CHECKPOINT = "tail"
 MODEL = ["arch", "variant", "model_options", "data_seed", "num_modules", "num_parameters"]
 OURS = "this run"
+PARTS = ("search", "rows", "corrections")  # lists; "corrections" is what was corrected after training
 LOSS, LOSS_OUT = "loss", "loss_out"  # in and out of distribution
 
 
@@ -54,10 +56,10 @@ def _records(cells: Sequence[Cell], out: str | Path) -> list[dict[str, Any]]:
 
 
 def write_card(path: str | Path, card: Mapping[str, Any]) -> None:
-    """Write a card, a line for every search and every model."""
-    text = json.dumps({**card, "search": [], "rows": []}, indent=1)
-    for part in ("search", "rows"):
-        lines = ",\n".join(f"  {json.dumps(line)}" for line in card[part])
+    """Write a card, a line for every search, model and correction."""
+    text = json.dumps({**card, **{part: [] for part in PARTS if part in card}}, indent=1)
+    for part in PARTS:
+        lines = ",\n".join(f"  {json.dumps(line)}" for line in card.get(part, ()))
         text = text.replace(f'"{part}": []', f'"{part}": [\n{lines}\n ]')
     write_text(path, text + "\n")
 
@@ -76,6 +78,7 @@ def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
             if unknown:
                 raise ValueError(f"no learning rate of {min(unknown)}")
             rows_of(card, frozen, whose)
+            corrections_of(card, whose)
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             f"{path} is not a scorecard ({error!r}). Give the JSON file that modtf scorecard wrote."
@@ -131,6 +134,15 @@ def rows_of(card: Mapping[str, Any], frozen: Frozen, whose: str = "") -> pd.Data
         place="",
     )
     return conform(rows, COLUMNS, "The card").assign(protocol=frozen.version, folder=whose)
+
+
+def corrections_of(card: Mapping[str, Any], whose: str) -> list[str]:
+    """Return what was corrected in a card after training, one line a correction."""
+    return [
+        f"{whose or 'The reference results'}: {one['measure']} of {plural(len(one['old']), 'model')} was "
+        f"corrected (commit {one['commit']}): {one['change']}."
+        for one in card.get("corrections", [])
+    ]
 
 
 def study_of(frozen: Frozen, cards: Mapping[str, Mapping[str, Any]]) -> Study:
