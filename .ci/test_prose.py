@@ -78,6 +78,16 @@ def test_sentences_are_short(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_have_a_known_language_and_links_lead_somewhere(page):
+    """tests/test_documents.py runs the blocks that say `python`; those of no language are printed output."""
+    text = page.read_text("utf-8")
+    assert text.count("```") % 2 == 0
+    assert set(re.findall(r"^```(\w*)\n.*?^```$", text, re.MULTILINE | re.DOTALL)) <= {"", "python", "bash"}
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_headings_name_their_content(page):
     headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), flags=re.MULTILINE)
     assert not list(filter(BAD_STARTS.match, headings))

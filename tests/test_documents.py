@@ -22,7 +22,6 @@ from modtf.routing import ANALYSES
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}
-LANGUAGES = {"", "python", "bash"}  # "" is what a command prints
 
 LONG = ("docs/add_a_family.md", "docs/add_a_router.md", "docs/your_model.md")  # they train
 # The first block of another page comes before these.
@@ -107,21 +106,6 @@ def test_the_python_of_the_readme_runs(
     monkeypatch.chdir(tmp_path)
     assert blocks("README.md", "python")
     run("README.md", readme)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_every_block_has_a_language_that_is_known(page: str) -> None:
-    """Else a block that says `py` would not be run."""
-    text = PAGES[page].read_text(encoding="utf-8")
-    assert {m[1] for m in BLOCK.finditer(text)} <= LANGUAGES
-    assert text.count("```") % 2 == 0
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
-    path = PAGES[page]
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
-        assert (path.parent / target).exists(), target
 
 
 def test_the_tables_of_the_measures_are_what_the_pictures_show(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ REFUSED = {
         "--tasks=1000000 --seeds=1000000": "seeds=1000000 cannot fit: it needs at least 200,000.0 GB",
         "--arch=vqa_mnist --variant=all_mixed_all": "needs question='comparison', received",
         "--checkpoint=first": "--checkpoint='first' is not known; expected one of tail, last, best",
+        "--resume": "--resume: this flag does not exist; rerun the same command to resume",
+        "--plugin": "Missing value for flag --plugin",
         "--plugin=file": "The plug-in 'file' failed: ModuleNotFoundError: No module named 'file'",
         "--out=file/below": "--out=file/below cannot be written",
         "--set temperature=2": "expected NAMESPACE.NAME=VALUE with a namespace of ",

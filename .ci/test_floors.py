@@ -25,17 +25,11 @@ def lint_imports(root: Path) -> Done:
 
 @pytest.fixture
 def copied_tree(tmp_path: Path) -> Path:
-    """A copy of the sources, for a test to spoil."""
+    """Copy the sources, for a test to spoil."""
     for name in FOLDERS:
         shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
-
-
-def test_an_import_never_goes_up() -> None:
-    done = lint_imports(ROOT)
-    assert done.returncode == 0, done.stdout
-    assert "0 broken" in done.stdout
 
 
 WRONG = {
@@ -62,14 +56,14 @@ def test_the_contracts_see_what_goes_wrong(copied_tree: Path, wrong: dict[str, s
 
 
 def sources() -> list[Path]:
-    """The Python files of the tree; links lead to files that are there already."""
+    """Return the Python files of the tree; links lead to files that are there already."""
     paths = [p for name in (*FOLDERS, "examples", "tests") for p in (ROOT / name).rglob("*.py")]
     links = [ROOT / "modtf" / name for name in FOLDERS]
     return [p for p in paths if not any(link in p.parents for link in links)]
 
 
 def names_of_families(path: Path) -> list[str]:
-    """The lines of a file that have a family's name as a string of its own."""
+    """Return the lines of a file that have a family name as a string of its own."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [f"{path}:{n}: {line.strip()}" for n, line in enumerate(lines, 1) if FAMILY_NAME.search(line)]
 
