@@ -4,7 +4,13 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-NAMES = ("modarch_rules", "modarch_vqa", "modarch_corruptions")
+from modtf.parts import parts_of_experiments
+
+#: name -> the module of its builder
+BUILDERS = {
+    "modarch_rules": "modtf.datasets.modarch_rules.modarch_rules_dataset_builder",
+    **parts_of_experiments("builder"),
+}
 
 
 class Provider:
@@ -12,10 +18,10 @@ class Provider:
     imported."""
 
     def has_dataset(self, name: str) -> bool:
-        return name in NAMES
+        return name in BUILDERS
 
     def get_builder_cls(self, name: str) -> Any:
-        return import_module(f"modtf.datasets.{name}.{name}_dataset_builder").Builder
+        return import_module(BUILDERS[name]).Builder
 
 
 @cache

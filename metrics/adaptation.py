@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from modtf.checks import check_integer
-from modtf.memory import MEMBER, check_fits
+from modtf.memory import check_fits
 from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix
 from modtf.metrics.distributions import Array, check_distributions
 from modtf.metrics.registry import register_measure
 
 NUM_DRAWS = 100
+OBJECT = 200  # bytes of the Python objects of a draw
 
 
 def rule_distributions(num_rules: int, num_draws: int = NUM_DRAWS) -> Array:
@@ -24,7 +25,7 @@ def rule_distributions(num_rules: int, num_draws: int = NUM_DRAWS) -> Array:
         ValueError: if there is not at least one rule and one draw, or if the result does not fit into memory.
     """
     num_rules, num_draws = check_integer("num_rules", num_rules, 1), check_integer("num_draws", num_draws, 1)
-    needed = num_draws * (np.dtype(np.float64).itemsize * num_rules + MEMBER)
+    needed = num_draws * (np.dtype(np.float64).itemsize * num_rules + OBJECT)
     check_fits(f"num_rules={num_rules}, num_draws={num_draws}", {"draws": needed}, "Take fewer of both.")
     return _drawn(num_rules, num_draws)
 

@@ -9,7 +9,8 @@ import keras
 
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
-from modtf.memory import FLOAT, check_fits
+from modtf.memory import check_fits
+from modtf.sizes import FLOAT
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import least_parameters
 from modtf.models.base import ModularModel

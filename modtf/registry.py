@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from modtf.checks import check_name, did_you_mean
+from modtf.parts import parts_of_experiments
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     Listing names imports nothing, so flags can be checked before TensorFlow is imported. A module of the
     project and a user's file register in the same way, with the decorator `register`. A module of the
-    project is also listed in `modules`, so that it is found without an import.
+    project is also listed in `modules`, or in the table of its experiment, so that it is found without an import.
 
     Args:
         kind: the kind of object, for errors: "architecture", "measure", ...
@@ -38,7 +39,7 @@ class Registry(Mapping[str, T], Generic[T]):
         check: Callable[[str, Any], None] | None = None,
     ):
         self.kind = kind
-        self._modules = dict(modules or {})
+        self._modules = {**(modules or {}), **parts_of_experiments(kind)}
         self._check = check
         self._objects: dict[str, T] = {}
         self._origins: dict[str, str] = {}

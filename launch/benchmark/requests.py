@@ -15,7 +15,7 @@ from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES, with_free_rules
 from modtf.launch.set_options import Settings, check_known, settings_given
-from modtf.memory import check_members
+from modtf.sizes import check_members
 from modtf.models.architectures.sizes import check_size
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.plugins import load_plugin

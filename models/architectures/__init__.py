@@ -28,7 +28,7 @@ def check_architecture(name: str, architecture: Any) -> None:
         )
 
 
-NAMES = ("mlp", "mha", "rnn", "corruptions", "vqa", "film", "mac", "vector_nmn")
+NAMES = ("mlp", "mha", "rnn")
 ARCHITECTURES: Registry[type["ModularModel"]] = Registry(
     "architecture",
     {name: f"modtf.models.architectures.{name}" for name in NAMES},

@@ -13,7 +13,7 @@ from modtf.registry import Registry, origin
 
 FAMILIES: Registry[Family] = Registry(
     "family",
-    {name: f"modtf.families.{name}" for name in ("mlp", "mha", "rnn", "vqa_mnist", "sqoop", "corruptions")},
+    {name: f"modtf.families.{name}" for name in ("mlp", "mha", "rnn")},
     check_family,
 )
 

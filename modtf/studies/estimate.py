@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from modtf.cell import Cell
-from modtf.memory import cell_bytes
+from modtf.sizes import cell_bytes
 from modtf.models.own import MODELS
 from modtf.population import Population
 from modtf.protocol import TRAINING_FACTOR, Evaluation

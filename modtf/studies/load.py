@@ -21,33 +21,8 @@ def check_study(name: str, cells: Any) -> None:
         )
 
 
-#: modules in which experiments define their studies, in the order of lists
-MODULES = {
-    "modarch.studies.testing": "testing",
-    "modarch.studies.quick": "quick",
-    "modarch.studies.first": "first",
-    "modarch.studies.first_cosine": "first_cosine first_cosine_tuning",
-    "modarch.studies.recurrent_cosine": "recurrent_cosine recurrent_cosine_tuning",
-    "modarch.studies.routers": "routers",
-    "modarch.studies.misrouting": "misrouting",
-    "modarch.studies.factors": "factors factors_twins factors_started",
-    "modarch.studies.factors_tuning": "factors_tuning",
-    "modarch.studies.factors_cosine": "factors_cosine factors_cosine_tuning",
-    "modarch.studies.open_questions": "open_questions open_questions_tuning",
-    "modarch.studies.seeds": "seeds",
-    "modarch.studies.misrouting_cosine": "misrouting_cosine misrouting_cosine_tuning",
-    "modarch.studies.scorecard": "scorecard scorecard_smoke scorecard_smoke_tuning scorecard_tuning",
-    "modarch.studies.paper": "paper",
-    "corruptions.studies.quick": "corruptions_quick corruptions_rates corruptions_told",
-    "vqa.studies": "vqa_quick vqa_wide vqa_attribute vqa_supplement",
-    "sqoop.studies": "sqoop_quick sqoop_long sqoop_long_tuning",
-}
 #: name -> a function without arguments that returns the cells; its file's docstring describes the study
-STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry(
-    "study",
-    {name: f"modtf.experiments.{module}" for module, names in MODULES.items() for name in names.split()},
-    check_study,
-)
+STUDIES: Registry[Callable[[], Sequence[Cell]]] = Registry("study", check=check_study)
 
 
 def register_study(name: str) -> Callable[[Any], Any]:

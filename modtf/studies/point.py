@@ -7,7 +7,7 @@ from typing import Any
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.families import FAMILIES, Family
-from modtf.memory import check_members
+from modtf.sizes import check_members
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_size, check_width
 from modtf.models.own import MODELS, options_of_model

@@ -9,11 +9,8 @@ from modtf.registry import Registry
 from modtf.task import Task
 from modtf.training.trainer import TrainerContext, checked_by
 
-_WARM = "modtf.experiments.modarch.warm_start"
 #: how the router starts -> a function of (context, steps) that fits it before training
-STARTS: Registry[Callable[[TrainerContext, int], None]] = Registry(
-    "start", {"oracle": _WARM, "random": _WARM}
-)
+STARTS: Registry[Callable[[TrainerContext, int], None]] = Registry("start")
 
 
 def check_start(start: str, start_steps: int) -> None:

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from modtf import Population, Task, memory
-from modtf.memory import ACCELERATOR, check_fits, check_members, memory_here
+from modtf.memory import ACCELERATOR, check_fits, memory_here
+from modtf.sizes import check_members
 
 GB = 10**9
 

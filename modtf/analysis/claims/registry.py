@@ -1,4 +1,4 @@
-"""All claims by name. A new claim is a function under `@register_claim`; claims of modtf are listed here."""
+"""All claims by name. A new claim is a function under `@register_claim`, named in its experiment's table of parts."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,41 +31,7 @@ def check_claim(name: str, claim: Any) -> None:
         raise ValueError(f"The claim {name!r} must be a function under @register_claim, received {claim!r}.")
 
 
-#: modules in which experiments define their claims, in the order of the report
-MODULES = {
-    "modtf.experiments.modarch.claims.performance": """
-        gt_modular_wins monolithic_comparable_at_few_rules no_advantage_at_few_rules modular_small_margin
-        modular_op_beats_modular modular_well_behind gt_modular_beats_modular_op
-        advantages_out_of_distribution out_follows_in advantage_grows modular_op_advantage_grows
-    """,
-    "modtf.experiments.modarch.claims.activation": """
-        learned_activation_collapses collapse_grows modular_op_collapses_less far_from_gt_modular
-        specialisation_worsens modular_op_specialises_better random_specialises_worst
-    """,
-    "modtf.experiments.modarch.claims.misrouting": """
-        misrouting_costs_weighted misrouting_costs_sampled a_tenth_misrouted_is_cheap_weighted
-        a_tenth_misrouted_is_cheap_sampled half_the_modules_cost_weighted half_the_modules_cost_sampled
-        sampled_costs_more
-    """,
-    "modtf.experiments.corruptions.claims": """
-        modular_composes invariance_changes_little accuracy_falls single_corruptions_are_learned
-        elemental_invariance_says_nothing composed_invariance_goes_with_accuracy
-        elemental_invariance_does_not_compose contrastive_raises_invariance lowest_severity_is_easier
-        modular_spreads_at_three elemental_invariance_says_nothing_released
-        composed_invariance_goes_with_accuracy_released elemental_invariance_does_not_compose_released
-        contrastive_raises_invariance_released
-    """,
-    "modtf.experiments.vqa.claims": """
-        group_encoders_beat_one group_encoders_beat_those_per_sub_task encoders_per_sub_task_beat_one
-        classifiers_gain_nothing libraries_are_alike_in_distribution group_encoders_beat_the_usual
-        residual_or_find_is_alike modular_encoders_beat_one_of_mixed_modules more_data_do_not_close_the_gap
-        the_router_finds_groups
-    """,
-    "modtf.experiments.sqoop.claims": "trees_beat_plain_networks modules_per_symbol_beat_one",
-}
-CLAIMS: Registry[Claim] = Registry(
-    "claim", {name: module for module, names in MODULES.items() for name in names.split()}, check_claim
-)
+CLAIMS: Registry[Claim] = Registry("claim", check=check_claim)
 
 
 def register_claim(

@@ -8,7 +8,7 @@ import pandas as pd
 
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.matrices import as_table, heat_maps
-from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.figures.registry import SPECIALISES, TRAINING, register_figure
 from modtf.analysis.labels import kind_label, place_label
 from modtf.analysis.trained import TrainedModels
 from modtf.metrics import best_permutation
@@ -96,7 +96,11 @@ def _file_name(text: str) -> str:
     return text.replace(",", "").replace(" ", "_")
 
 
-@register_figure("activation")
+@register_figure(
+    "activation",
+    question=SPECIALISES,
+    shows='The probability of each module given each rule, for one model of each variant. A diagonal is perfect specialisation.',
+)
 def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture per task type and width."""
     for kind, models in chosen_activations(study, choice):
@@ -116,7 +120,11 @@ def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
         yield heat_maps(tables, name, title, note, "num_rules", "variant", (2.1, 1.9))
 
 
-@register_figure("activation_evolution")
+@register_figure(
+    "activation_evolution",
+    question=TRAINING,
+    shows='The probability of each module given each rule during training.',
+)
 def in_training(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture per task type and width."""
     any_drawn = False

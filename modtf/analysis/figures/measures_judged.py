@@ -9,7 +9,7 @@ from modtf.analysis.figures.averages import note
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
-from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.figures.registry import SPECIALISES, register_figure
 from modtf.analysis.text import listing, percent_of, plural
 from modtf.analysis.tracking import BORDER, OVER, TRUTH
 from modtf.analysis.trained import TrainedModels
@@ -22,7 +22,11 @@ SAID = (
 )
 
 
-@register_figure(NAME)
+@register_figure(
+    NAME,
+    question=SPECIALISES,
+    shows='Which measures rank trained routers as alignment does.',
+)
 def draw(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture: a row for every measure, the best above, a panel for every task type."""
     table = study.judged_measures

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from modtf.analysis.figures.averages import note, performance, sizes
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look, panels
-from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.figures.registry import HELPS, register_figure
 from modtf.analysis.labels import known_variants, with_kinds
 from modtf.analysis.ranking import UNIT, rank, votes
 from modtf.analysis.trained import TrainedModels
@@ -20,7 +20,11 @@ OVERALL = "overall"
 COUNTS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
-@register_figure("ranking")
+@register_figure(
+    "ranking",
+    question=HELPS,
+    shows='The share of tasks on which each variant does best.',
+)
 def draw(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture: bars of shares, a panel for each field of candidates and distribution."""
     table, text = shares(study)
@@ -28,7 +32,11 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     yield panels(_mark, table, "ranking", "Ranking", text, row="field", column="distribution", size=size)
 
 
-@register_figure("ranking_pies")
+@register_figure(
+    "ranking_pies",
+    question=HELPS,
+    shows='The share of all tasks on which each variant does best.',
+)
 def ranking_pies(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture: a pie for every field of candidates and distribution."""
     table, text = shares(study)

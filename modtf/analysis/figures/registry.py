@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from modtf.checks import check_names
+from modtf.checks import check_choice, check_names
 from modtf.families import is_one_of
 from modtf.registry import Registry
 
@@ -14,28 +14,30 @@ if TYPE_CHECKING:  # matplotlib and pandas take seconds to import, and looking u
 
 Draw = Callable[[Any, "Choice"], "Pictures"]
 MODULES = {
-    "ranking": "analysis.figures.ranking",
-    "ranking_pies": "analysis.figures.ranking",
-    "paired_comparisons": "analysis.figures.pairs",
-    "against_modular": "analysis.figures.pairs",
-    "performance_vs_num_rules": "analysis.figures.trends",
-    "performance_vs_width": "analysis.figures.trends",
-    "performance_vs_seq_len": "analysis.figures.trends",
-    "collapse_and_specialisation_vs_num_rules": "analysis.figures.trends",
-    "collapse_and_specialisation_bars": "analysis.figures.trends",
-    "measures_judged": "analysis.figures.measures_judged",
-    "training_curves": "analysis.figures.trends",
-    "activation": "analysis.figures.activation",
-    "activation_evolution": "analysis.figures.activation",
-    "misrouting": "experiments.modarch.figures",
-    "corruptions_accuracy": "experiments.corruptions.figures",
-    "corruptions_invariance": "experiments.corruptions.figures",
-    "corruptions_conditions": "experiments.corruptions.figures",
-    "novel_accuracy_vs_combinations": "experiments.vqa.figures",
-    "iid_accuracy_vs_combinations": "experiments.vqa.figures",
-    "libraries_bars": "experiments.vqa.figures",
-    "sqoop_accuracy": "experiments.sqoop.figures",
+    "performance_vs_num_rules": "trends",
+    "ranking": "ranking",
+    "ranking_pies": "ranking",
+    "paired_comparisons": "pairs",
+    "against_modular": "pairs",
+    "collapse_and_specialisation_vs_num_rules": "trends",
+    "performance_vs_width": "trends",
+    "performance_vs_seq_len": "trends",
+    "collapse_and_specialisation_bars": "trends",
+    "activation": "activation",
+    "measures_judged": "measures_judged",
+    "training_curves": "trends",
+    "activation_evolution": "activation",
 }
+#: the questions that figures answer, in the order of the report
+HELPS, SPECIALISES, SIZE, TRAINING, OTHER = QUESTIONS = (
+    "Does it help?",
+    "Does it specialise?",
+    "How does it change with size?",
+    "How does it change with training?",
+    "More figures",
+)
+#: name of an imported figure -> its question, and one sentence on what it shows
+DESCRIPTIONS: dict[str, tuple[str, str]] = {}
 
 
 def check_figure(name: str, draw: Any) -> None:
@@ -50,11 +52,13 @@ def check_figure(name: str, draw: Any) -> None:
 
 
 FIGURES: Registry[Draw] = Registry(
-    "figure", {name: f"modtf.{module}" for name, module in MODULES.items()}, check_figure
+    "figure", {name: f"modtf.analysis.figures.{module}" for name, module in MODULES.items()}, check_figure
 )
 
 
-def register_figure(name: str, families: Sequence[str] | None = None) -> Callable[[Draw], Draw]:
+def register_figure(
+    name: str, families: Sequence[str] | None = None, *, question: str = OTHER, shows: str = ""
+) -> Callable[[Draw], Draw]:
     """Register a function as a figure of `study.figure(name)`, the report and `--figures` (a decorator).
 
     The function is called with a `Study` and a `Choice`. It yields `Picture`s, or raises `NothingToDraw`. See
@@ -64,12 +68,15 @@ def register_figure(name: str, families: Sequence[str] | None = None) -> Callabl
         name: lower-case letters, digits and underscores.
         families: pass only models of these families, and families derived from them, to the function; by
             default all. A report without such models omits the figure.
+        question: the part of the report where it stands, one of `QUESTIONS`.
+        shows: one sentence on what the figure shows.
 
     Raises:
         ValueError: if the name is taken, or the function does not take two arguments.
     """
     FIGURES.check_name(name)
     wanted = check_names("families", families or ())
+    check_choice("question", question, QUESTIONS)
 
     def add(draw: Draw) -> Draw:
         check_figure(name, draw)
@@ -84,6 +91,7 @@ def register_figure(name: str, families: Sequence[str] | None = None) -> Callabl
             return draw(study.of_families(meant), choice)
 
         FIGURES.register(name)(draw if families is None else of_families)
+        DESCRIPTIONS[name] = (question, shows)
         return draw
 
     return add

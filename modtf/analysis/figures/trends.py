@@ -11,7 +11,7 @@ from modtf.analysis.figures.averages import activation, drawable, means, overvie
 from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
 from modtf.analysis.figures.layout import GREY
 from modtf.analysis.figures.marks import bars, curves, lines
-from modtf.analysis.figures.registry import register_figure
+from modtf.analysis.figures.registry import HELPS, SIZE, SPECIALISES, TRAINING, register_figure
 from modtf.analysis.labels import place_label
 from modtf.analysis.rows import COLLAPSES, IN, has_unequal_rules
 from modtf.analysis.trained import TrainedModels
@@ -21,7 +21,11 @@ from modtf.words import command_line
 MOST_COLUMNS = 12  # the largest number of panels side by side
 
 
-@register_figure("performance_vs_num_rules")
+@register_figure(
+    "performance_vs_num_rules",
+    question=HELPS,
+    shows='The loss or error of each variant. Lower is better.',
+)
 def against_rules(study: TrainedModels, choice: Choice) -> Pictures:
     """Yield a picture by architecture, averaged over widths and options; then one per width.
 
@@ -46,7 +50,11 @@ def of_several_rules(study: TrainedModels) -> pd.DataFrame:
     return kept
 
 
-@register_figure("performance_vs_width")
+@register_figure(
+    "performance_vs_width",
+    question=SIZE,
+    shows='The loss or error of each variant against the width of the network.',
+)
 def against_width(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture in and one out of distribution."""
     rows = performance(study.results)
@@ -58,7 +66,11 @@ def against_width(study: TrainedModels, choice: Choice) -> Pictures:
         yield means(study, part, lines, "width", name, title, row="panel", column="num_rules")
 
 
-@register_figure("performance_vs_seq_len")
+@register_figure(
+    "performance_vs_seq_len",
+    question=SIZE,
+    shows='The loss or error of each variant at other lengths than in training, which the dotted line marks.',
+)
 def against_length(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture per scale of the inputs and width."""
     rows = performance(study.results, headline=False)
@@ -91,7 +103,11 @@ def against_length(study: TrainedModels, choice: Choice) -> Pictures:
         yield means(study, part, mark, "tokens", name, title, note, row="panel", column="num_rules")
 
 
-@register_figure("training_curves")
+@register_figure(
+    "training_curves",
+    question=TRAINING,
+    shows='The validation loss or error of each variant against the training step.',
+)
 def against_steps(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture averaged over all but the setting, one by family, then one per width by type and R."""
     rows = performance(study.history)
@@ -120,7 +136,11 @@ def comparable(rows: pd.DataFrame, panel: list[str]) -> pd.DataFrame:
     return rows[rows.groupby([*panel, "step"], observed=True)["folder"].transform("nunique") == cells]
 
 
-@register_figure("collapse_and_specialisation_vs_num_rules")
+@register_figure(
+    "collapse_and_specialisation_vs_num_rules",
+    question=SIZE,
+    shows='The same measures against the number of rules.',
+)
 def collapse_against_rules(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture averaged over task types and widths, then one per width with a row per task type."""
     rules = study.results["num_rules"].unique()
@@ -131,7 +151,11 @@ def collapse_against_rules(study: TrainedModels, choice: Choice) -> Pictures:
     return _collapse(study, rows, lines, "num_rules", "vs_num_rules", "against number of rules")
 
 
-@register_figure("collapse_and_specialisation_bars")
+@register_figure(
+    "collapse_and_specialisation_bars",
+    question=SPECIALISES,
+    shows='How evenly each variant uses its modules, and how well the modules divide the rules among themselves. Compare with random routing.',
+)
 def collapse_by_variant(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture averaged over task types, widths and R, then one per width with rows per task type."""
     return _collapse(study, study.results, bars, None, "bars", "by variant")

@@ -12,6 +12,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
 from modtf.analysis.figures import Choice, NothingToDraw, Picture, Pictures, note, panels, register_figure
+from modtf.analysis.figures.registry import HELPS, SPECIALISES
 from modtf.analysis.figures.averages import sizes
 from modtf.analysis.figures.layout import GREY, Look
 from modtf.analysis.labels import parse_options
@@ -68,7 +69,11 @@ def _said(study: TrainedModels, rows: pd.DataFrame, *words: str) -> str:
     return note([said, *widths, *words, f"checkpoint {study.checkpoint}"], diverged)
 
 
-@register_figure("corruptions_accuracy", FAMILY)
+@register_figure(
+    "corruptions_accuracy", FAMILY,
+    question=HELPS,
+    shows='The accuracy of each variant under single and composed corruptions.',
+)
 def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw boxes over compositions for every number of corruptions.
 
@@ -101,7 +106,11 @@ def _boxes(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], lines: Map
     axes.set(ylim=(0, 102), xlabel="k")
 
 
-@register_figure("corruptions_invariance", FAMILY)
+@register_figure(
+    "corruptions_invariance", FAMILY,
+    question=SPECIALISES,
+    shows='How much the activity of units changes under corruptions.',
+)
 def invariance(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw a picture per task type and formula: invariance scores against accuracy, for every k and all."""
     drawn = 0
@@ -158,7 +167,11 @@ def _scatter(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     axes.set_xlabel("\n".join(texts), size=6.5, ha="left", x=0)
 
 
-@register_figure("corruptions_conditions", FAMILY)
+@register_figure(
+    "corruptions_conditions", FAMILY,
+    question=HELPS,
+    shows='The accuracy of each variant under every condition.',
+)
 def conditions(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw two pictures per task type: ordered pairs, the first corruption downwards; all conditions by k."""
     for name, part in _kinds(study):

@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, means, performance, register_figure
+from modtf.analysis.figures.registry import HELPS, SIZE
 from modtf.analysis.figures.layout import GREY, Look
 from modtf.analysis.figures.marks import by_variant, joined, whiskers
 from modtf.analysis.rows import IN, OUT
@@ -76,19 +77,31 @@ def against_combinations(study: TrainedModels, distribution: str, name: str) -> 
         )
 
 
-@register_figure("novel_accuracy_vs_combinations", families=[FAMILY])
+@register_figure(
+    "novel_accuracy_vs_combinations", families=[FAMILY],
+    question=SIZE,
+    shows='The accuracy on new combinations against the number of combinations in training.',
+)
 def novel(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw the accuracy on combinations never seen."""
     return against_combinations(study, OUT, "novel_accuracy_vs_combinations")
 
 
-@register_figure("iid_accuracy_vs_combinations", families=[FAMILY])
+@register_figure(
+    "iid_accuracy_vs_combinations", families=[FAMILY],
+    question=SIZE,
+    shows='The accuracy on known combinations against the number of combinations in training.',
+)
 def iid(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw the accuracy on combinations seen in training."""
     return against_combinations(study, IN, "iid_accuracy_vs_combinations")
 
 
-@register_figure("libraries_bars", families=[FAMILY])
+@register_figure(
+    "libraries_bars", families=[FAMILY],
+    question=HELPS,
+    shows='The accuracy of each library of modules.',
+)
 def libraries(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw every library side by side, at every number of examples and of rounds."""
     for distribution, name in ((OUT, "novel"), (IN, "iid")):
