@@ -10,7 +10,6 @@ import keras
 from modtf.cell import Cell
 from modtf.checks import check_choice, check_integer
 from modtf.memory import check_fits
-from modtf.sizes import FLOAT
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import least_parameters
 from modtf.models.base import ModularModel
@@ -18,6 +17,7 @@ from modtf.models.own import MODELS, make_model
 from modtf.models.routers import ROUTERS
 from modtf.population import Population
 from modtf.protocol import MIXED
+from modtf.sizes import FLOAT
 from modtf.task import Task
 
 

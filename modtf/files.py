@@ -26,6 +26,8 @@ RECORD = ".written"  # the names of the files of a report, in its folder
 _written: ContextVar[set[Path] | None] = ContextVar("written", default=None)  # by a block of `replacing`
 WRITING = ".writing-"  # the prefix of temporary files and folders
 RATIO, LARGE = 500, 1 << 28  # a zip file may unpack to this multiple of its size, or to this many bytes
+#: errors that NumPy raises on a damaged file: MemoryError if a header claims too much
+UNREADABLE = (OSError, EOFError, ValueError, MemoryError, zipfile.BadZipFile, zlib.error)
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # starts of texts that a spreadsheet takes for a formula
 
 

@@ -23,7 +23,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     Listing names imports nothing, so flags can be checked before TensorFlow is imported. A module of the
     project and a user's file register in the same way, with the decorator `register`. A module of the
-    project is also listed in `modules`, or in the table of its experiment, so that it is found without an import.
+    project is also listed in `modules`, or in the table of its experiment: it is found without an import.
 
     Args:
         kind: the kind of object, for errors: "architecture", "measure", ...

@@ -1,6 +1,7 @@
-"""The memory that cells, batches and populations need at least: only data that are certainly held at the same time.
+"""The memory that cells, batches and populations need at least.
 
-Requests that fit are therefore never rejected, and requests that are slightly too large are not detected.
+It counts only data that are certainly held at the same time. Requests that fit are therefore never rejected,
+and requests that are slightly too large are not detected.
 """
 
 import numpy as np

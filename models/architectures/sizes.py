@@ -9,8 +9,8 @@ from collections.abc import Callable
 from modtf.cell import Cell
 from modtf.checks import check_integer
 from modtf.memory import check_fits
-from modtf.sizes import cell_bytes
 from modtf.models.own import MODELS
+from modtf.sizes import cell_bytes
 
 
 def mlp_hidden(width: int, num_modules: int) -> int:

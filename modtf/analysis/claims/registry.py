@@ -1,4 +1,4 @@
-"""All claims by name. A new claim is a function under `@register_claim`, named in its experiment's table of parts."""
+"""All claims by name: functions under `@register_claim`, named in their experiment's table of parts."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures.base import NothingToDraw, Pictures
 from modtf.analysis.figures.matrices import as_table, heat_maps
-from modtf.analysis.figures.registry import SPECIALISES, TRAINING, register_figure
+from modtf.analysis.figures.registry import SPECIALISES, TRAINING, Choice, register_figure
 from modtf.analysis.labels import kind_label, place_label
 from modtf.analysis.trained import TrainedModels
 from modtf.metrics import best_permutation
@@ -99,7 +99,8 @@ def _file_name(text: str) -> str:
 @register_figure(
     "activation",
     question=SPECIALISES,
-    shows='The probability of each module given each rule, for one model of each variant. A diagonal is perfect specialisation.',
+    shows="The probability of each module given each rule, for one model of each variant. "
+    "A diagonal is perfect specialisation.",
 )
 def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture per task type and width."""
@@ -123,7 +124,7 @@ def at_the_end(study: TrainedModels, choice: Choice) -> Pictures:
 @register_figure(
     "activation_evolution",
     question=TRAINING,
-    shows='The probability of each module given each rule during training.',
+    shows="The probability of each module given each rule during training.",
 )
 def in_training(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture per task type and width."""

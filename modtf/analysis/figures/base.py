@@ -1,9 +1,10 @@
-"""The input of a figure, its output, and its files."""
+"""Pictures: a drawn figure with its numbers, its files, and the style of all pictures."""
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import pandas as pd
@@ -12,6 +13,8 @@ from matplotlib.figure import Figure
 
 from modtf.files import atomic_path, write_csv
 
+GREY = "#555555"
+HEAT = "cividis"  # a colour map that is uniform in brightness for any colour vision
 PNG_DPI = 120
 WIDEST = 2400  # pixels: twice the width of a report on a screen
 #: vector formats -> the metadata in the file
@@ -19,6 +22,21 @@ VECTOR: Mapping[str, dict[str, str | None]] = {
     "svg": {"Date": None, "Creator": "modtf"},
     "pdf": {"CreationDate": None, "Creator": "modtf"},
 }
+
+
+STYLE: Any = {  # a white grid below the marks; sizes fit a column of a paper
+    "axes.grid": True, "axes.axisbelow": True, "axes.edgecolor": "#999999", "axes.labelcolor": ".15",
+    "axes.linewidth": 1.0, "axes.labelsize": 9.6, "axes.titlesize": 9.6,
+    "font.family": ["sans-serif"], "font.size": 9.6,
+    "font.sans-serif": ["Arial", "DejaVu Sans", "Liberation Sans", "Bitstream Vera Sans", "sans-serif"],
+    "grid.color": "#E3E3E3", "legend.fontsize": 8.8, "legend.title_fontsize": 9.6,
+    "lines.linewidth": 1.2, "lines.markersize": 4.8, "lines.solid_capstyle": "round",
+    "patch.edgecolor": "w", "patch.force_edgecolor": True, "patch.linewidth": 0.8, "text.color": "black",
+    "xtick.color": "#999999", "xtick.labelcolor": "black", "ytick.color": ".15", "ytick.left": False,
+    "xtick.labelsize": 8.8, "ytick.labelsize": 8.8, "xtick.major.size": 4.8, "ytick.major.size": 4.8,
+    "xtick.major.width": 1.0, "ytick.major.width": 1.0,
+    "xtick.minor.size": 3.2, "ytick.minor.size": 3.2, "xtick.minor.width": 0.8, "ytick.minor.width": 0.8,
+}  # fmt: skip
 
 
 class NothingToDraw(Exception):  # noqa: N818  not an error: the report prints the reason as text
@@ -53,16 +71,6 @@ class Picture:
 
 
 Pictures = Iterator[Picture]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The cells and the member that the activation figures show."""
-
-    data_seed: int | None = None  # None: the first
-    seed: int | None = None
-    num_rules: int | None = None  # for the evolution; None: the middle one
-    width: int | None = None  # None: all widths
 
 
 def png_of(picture: Picture) -> bytes:

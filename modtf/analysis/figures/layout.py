@@ -10,27 +10,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
-from modtf.analysis.figures.base import Picture
+from modtf.analysis.figures.base import GREY, STYLE, Picture
 from modtf.analysis.labels import RANDOM
 from modtf.families import FAMILIES
 
-GREY = "#555555"
 LOW = 1.2  # inches
 PAGE = 11.8  # inches of a picture in a report or on the site; wider pictures are scaled down
 
-STYLE: Any = {  # a white grid below the marks; sizes fit a column of a paper
-    "axes.grid": True, "axes.axisbelow": True, "axes.edgecolor": "#999999", "axes.labelcolor": ".15",
-    "axes.linewidth": 1.0, "axes.labelsize": 9.6, "axes.titlesize": 9.6,
-    "font.family": ["sans-serif"], "font.size": 9.6,
-    "font.sans-serif": ["Arial", "DejaVu Sans", "Liberation Sans", "Bitstream Vera Sans", "sans-serif"],
-    "grid.color": "#E3E3E3", "legend.fontsize": 8.8, "legend.title_fontsize": 9.6,
-    "lines.linewidth": 1.2, "lines.markersize": 4.8, "lines.solid_capstyle": "round",
-    "patch.edgecolor": "w", "patch.force_edgecolor": True, "patch.linewidth": 0.8, "text.color": "black",
-    "xtick.color": "#999999", "xtick.labelcolor": "black", "ytick.color": ".15", "ytick.left": False,
-    "xtick.labelsize": 8.8, "ytick.labelsize": 8.8, "xtick.major.size": 4.8, "ytick.major.size": 4.8,
-    "xtick.major.width": 1.0, "ytick.major.width": 1.0,
-    "xtick.minor.size": 3.2, "ytick.minor.size": 3.2, "xtick.minor.width": 0.8, "ytick.minor.width": 0.8,
-}  # fmt: skip
 NUMBERS = {"num_rules": "R", "num_modules": "M", "parts": "k"}  # the symbols of columns
 
 
@@ -101,8 +87,8 @@ def panels(
             style = {"rotation": 0, "ha": "right", "va": "center"} if upright else {}
             axes[r, c].set_ylabel(_wrapped(row, value, 14 if upright else 12 * size[1]), **style)
     body.align_ylabels(axes[:, 0])
-    for one in body.axes:
-        one.spines[["top", "right", "left"]].set_visible(False)
+    for each in body.axes:
+        each.spines[["left", "right", "top"]].set_visible(False)
     _add_legend(body, list(look), across, 9 * shrinks)
     return Picture(name, title, note, figure, table)
 

@@ -12,11 +12,10 @@ from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from modtf.analysis.figures.base import Picture
+from modtf.analysis.figures.base import HEAT, Picture
 from modtf.analysis.figures.layout import Look, panels
 from modtf.metrics import alignment
 
-COLOURS = "cividis"  # uniform in brightness for any colour vision
 UNEQUAL = "rule_probability"  # a column of matrices whose rules are unequally frequent
 NAMES = (64, 32)  # the largest number of row and column names that fit a matrix
 
@@ -42,7 +41,7 @@ def heat_maps(tables: list[pd.DataFrame], *drawn: Any) -> Picture:
     """Draw matrices with a colour bar, from tables of `as_table`, like `panels`."""
     picture = panels(heat_map, pd.concat(tables, ignore_index=True), *drawn)
     (body,) = picture.figure.subfigs
-    colours = ScalarMappable(Normalize(0, 1), COLOURS)
+    colours = ScalarMappable(Normalize(0, 1), HEAT)
     body.colorbar(colours, ax=body.axes, label="p(module | rule)", aspect=30, fraction=0.04)
     return picture
 
@@ -52,7 +51,7 @@ def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     rules = list(data["rule"].unique())  # pandas would sort names: rule_10 before rule_2
     values = data.pivot(index="rule", columns="module", values="probability").reindex(rules)
     aspect: Any = "equal" if values.shape[0] == values.shape[1] else "auto"
-    axes.imshow(values, COLOURS, vmin=0, vmax=1, interpolation="nearest", aspect=aspect)
+    axes.imshow(values, HEAT, vmin=0, vmax=1, interpolation="nearest", aspect=aspect)
     for axis, index, most in zip((axes.yaxis, axes.xaxis), values.axes, NAMES, strict=True):
         every = 1 if len(index) <= 8 else len(index) - 1  # label only the ends of long number axes
         every = every if is_numeric_dtype(index.dtype) else math.ceil(len(index) / most)

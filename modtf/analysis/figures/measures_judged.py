@@ -6,10 +6,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures.averages import note
-from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures.base import NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
-from modtf.analysis.figures.registry import SPECIALISES, register_figure
+from modtf.analysis.figures.registry import SPECIALISES, Choice, register_figure
 from modtf.analysis.text import listing, percent_of, plural
 from modtf.analysis.tracking import BORDER, OVER, TRUTH
 from modtf.analysis.trained import TrainedModels
@@ -25,7 +25,7 @@ SAID = (
 @register_figure(
     NAME,
     question=SPECIALISES,
-    shows='Which measures rank trained routers as alignment does.',
+    shows="Which measures rank trained routers as alignment does.",
 )
 def draw(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture: a row for every measure, the best above, a panel for every task type."""

@@ -8,10 +8,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures.averages import counts, lacking, lost, note, performance, sizes
-from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures.base import NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
-from modtf.analysis.figures.registry import HELPS, register_figure
+from modtf.analysis.figures.registry import HELPS, Choice, register_figure
 from modtf.analysis.intervals import WEIGHTS, have_other_tasks
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import NO_CONDITION, SCORED, against, compare_pairs, match_members, next_informed
@@ -36,7 +36,8 @@ LONGEST = 2.0  # the limit of an axis, as a multiple of the largest mean
 @register_figure(
     "paired_comparisons",
     question=HELPS,
-    shows='The loss or error of a variant as a multiple of that of the next less informed variant, on the same task and seed.',
+    shows="The loss or error of a variant as a multiple of that of the next less informed variant, "
+    "on the same task and seed.",
 )
 def draw(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture: relative advantage by task type and number of rules, a column per pair."""
@@ -81,7 +82,7 @@ def _by_rules(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], limit: 
 @register_figure(
     "against_modular",
     question=HELPS,
-    shows='How each variant differs from `modular` on the same task and seed.',
+    shows="How each variant differs from `modular` on the same task and seed.",
 )
 def against_modular(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture per task type: a row for every variant, a column for every score, a panel per R."""

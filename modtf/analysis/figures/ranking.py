@@ -8,9 +8,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures.averages import note, performance, sizes
-from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
+from modtf.analysis.figures.base import NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look, panels
-from modtf.analysis.figures.registry import HELPS, register_figure
+from modtf.analysis.figures.registry import HELPS, Choice, register_figure
 from modtf.analysis.labels import known_variants, with_kinds
 from modtf.analysis.ranking import UNIT, rank, votes
 from modtf.analysis.trained import TrainedModels
@@ -23,7 +23,7 @@ COUNTS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "n
 @register_figure(
     "ranking",
     question=HELPS,
-    shows='The share of tasks on which each variant does best.',
+    shows="The share of tasks on which each variant does best.",
 )
 def draw(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture: bars of shares, a panel for each field of candidates and distribution."""
@@ -35,7 +35,7 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
 @register_figure(
     "ranking_pies",
     question=HELPS,
-    shows='The share of all tasks on which each variant does best.',
+    shows="The share of all tasks on which each variant does best.",
 )
 def ranking_pies(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture: a pie for every field of candidates and distribution."""

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,20 @@ from modtf.families import is_one_of
 from modtf.registry import Registry
 
 if TYPE_CHECKING:  # matplotlib and pandas take seconds to import, and looking up names needs neither
-    from modtf.analysis.figures.base import Choice, Pictures
+    from modtf.analysis.figures.base import Pictures
 
-Draw = Callable[[Any, "Choice"], "Pictures"]
+
+@dataclass(frozen=True)
+class Choice:
+    """The cells and the member that the activation figures show."""
+
+    data_seed: int | None = None  # None: the first
+    seed: int | None = None
+    num_rules: int | None = None  # for the evolution; None: the middle one
+    width: int | None = None  # None: all widths
+
+
+Draw = Callable[[Any, Choice], "Pictures"]
 MODULES = {
     "performance_vs_num_rules": "trends",
     "ranking": "ranking",

@@ -8,10 +8,9 @@ from matplotlib.axes import Axes
 
 from modtf.analysis.figures.activation import changed_places
 from modtf.analysis.figures.averages import activation, drawable, means, overview_and_widths, performance
-from modtf.analysis.figures.base import Choice, NothingToDraw, Pictures
-from modtf.analysis.figures.layout import GREY
+from modtf.analysis.figures.base import GREY, NothingToDraw, Pictures
 from modtf.analysis.figures.marks import bars, curves, lines
-from modtf.analysis.figures.registry import HELPS, SIZE, SPECIALISES, TRAINING, register_figure
+from modtf.analysis.figures.registry import HELPS, SIZE, SPECIALISES, TRAINING, Choice, register_figure
 from modtf.analysis.labels import place_label
 from modtf.analysis.rows import COLLAPSES, IN, has_unequal_rules
 from modtf.analysis.trained import TrainedModels
@@ -24,7 +23,7 @@ MOST_COLUMNS = 12  # the largest number of panels side by side
 @register_figure(
     "performance_vs_num_rules",
     question=HELPS,
-    shows='The loss or error of each variant. Lower is better.',
+    shows="The loss or error of each variant. Lower is better.",
 )
 def against_rules(study: TrainedModels, choice: Choice) -> Pictures:
     """Yield a picture by architecture, averaged over widths and options; then one per width.
@@ -53,7 +52,7 @@ def of_several_rules(study: TrainedModels) -> pd.DataFrame:
 @register_figure(
     "performance_vs_width",
     question=SIZE,
-    shows='The loss or error of each variant against the width of the network.',
+    shows="The loss or error of each variant against the width of the network.",
 )
 def against_width(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture in and one out of distribution."""
@@ -69,7 +68,7 @@ def against_width(study: TrainedModels, choice: Choice) -> Pictures:
 @register_figure(
     "performance_vs_seq_len",
     question=SIZE,
-    shows='The loss or error of each variant at other lengths than in training, which the dotted line marks.',
+    shows="The loss or error of each variant at other lengths than in training, which the dotted line marks.",
 )
 def against_length(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture per scale of the inputs and width."""
@@ -106,7 +105,7 @@ def against_length(study: TrainedModels, choice: Choice) -> Pictures:
 @register_figure(
     "training_curves",
     question=TRAINING,
-    shows='The validation loss or error of each variant against the training step.',
+    shows="The validation loss or error of each variant against the training step.",
 )
 def against_steps(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture averaged over all but the setting, one by family, then one per width by type and R."""
@@ -139,7 +138,7 @@ def comparable(rows: pd.DataFrame, panel: list[str]) -> pd.DataFrame:
 @register_figure(
     "collapse_and_specialisation_vs_num_rules",
     question=SIZE,
-    shows='The same measures against the number of rules.',
+    shows="The same measures against the number of rules.",
 )
 def collapse_against_rules(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture averaged over task types and widths, then one per width with a row per task type."""
@@ -154,7 +153,8 @@ def collapse_against_rules(study: TrainedModels, choice: Choice) -> Pictures:
 @register_figure(
     "collapse_and_specialisation_bars",
     question=SPECIALISES,
-    shows='How evenly each variant uses its modules, and how well the modules divide the rules among themselves. Compare with random routing.',
+    shows="How evenly each variant uses its modules, and how well the modules "
+    "divide the rules among themselves. Compare with random routing.",
 )
 def collapse_by_variant(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw one picture averaged over task types, widths and R, then one per width with rows per task type."""

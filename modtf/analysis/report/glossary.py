@@ -1,47 +1,20 @@
-"""The words of a study's report, and the sections that explain words and measures."""
+"""The sections of a page that explain its words and measures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pandas as pd
 
-from modtf.analysis.labels import CHECKPOINT_WORDS
 from modtf.analysis.report.page import Glossary, Section, Table
-from modtf.metrics import GROUPS, MEASURES
-
-WORDS = {
-    "task": "A set of rules with their coefficients, drawn from a data seed. Cells of different R, task type "
-    "and width share a data seed's random numbers: they add no tasks.",
-    "task type": "A family of tasks with its setting and options, for example MLP regression.",
-    "rule": "The function that labels a token. A task has R rules.",
-    "module": "A part of a network that computes answers for some tokens (an expert). A model has M modules.",
-    "variant": "A way to choose modules: `monolithic` (one module), `modular` (learned from input and rule), "
-    "`modular_op` (learned from the rule alone), `gt_modular` (the rule's own module), or a router.",
-    "cell": "One task type, R, width and variant. Its models differ in task and seed.",
-    "in distribution": "Test data from the distribution of the training data.",
-    "out of distribution": "Test data from another distribution, for example with larger inputs "
-    "or more tokens. The note below the table names it.",
-    "CI": "Confidence interval: Student's t over tasks. All models that share a task are averaged first. "
-    "With one task there is none. docs/statistics.md shows how often such intervals are right.",
-    "alignment": "Distance of the activation matrix, p(module | rule), from the nearest one-to-one "
-    "assignment of modules to rules: 0 is perfect. A variant specialises if its alignment is at most a "
-    "quarter of that of random routing, in part up to three quarters, hardly above.",
-    "random routing": "Every module with the same probability: a baseline, not a trained model.",
-    "collapse": "Some modules receive much less than an equal share of the tokens.",
-    "checkpoint": "The weights that a number belongs to: "
-    + "; ".join(f"{name}: {meant}" for name, meant in CHECKPOINT_WORDS.items())
-    + ".",
-    "protocol": "How a cell was trained and evaluated: eight digits of a hash of all settings, and the "
-    "learning rate after @.",
-}
 
 
-def glossary_section(*names: str) -> Section:
-    """Return the section with the words of the page, by default all."""
-    return Section("Glossary", content=[Glossary({name: WORDS[name] for name in names or WORDS})])
+def glossary_section(words: Mapping[str, str], *names: str) -> Section:
+    """Return the section that explains words of the page: term -> meaning; `names` of them, or all."""
+    return Section("Glossary", content=[Glossary({name: words[name] for name in names or words})])
 
 
-def measures_section(groups: Sequence[str] = GROUPS) -> Section:
-    """Return the section that explains every measure of some groups."""
+def measures_section(measures: Iterable[Any]) -> Section:
+    """Return the section that explains measures, objects of `modtf.metrics`."""
     rows = [
         {
             "measure": m.name,
@@ -50,7 +23,6 @@ def measures_section(groups: Sequence[str] = GROUPS) -> Section:
             "perfect": "-" if m.perfect is None else f"{m.perfect:g}",
             "better": {True: "smaller", False: "larger", None: "-"}[m.smaller_is_better],
         }
-        for m in MEASURES.values()
-        if m.group in groups
+        for m in measures
     ]
     return Section("Measures", content=[Table(pd.DataFrame(rows))])

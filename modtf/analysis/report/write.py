@@ -7,17 +7,19 @@ from typing import Any
 import pandas as pd
 
 from modtf.analysis.claims.judge import judge_all
-from modtf.analysis.figures.base import VECTOR, Choice, NothingToDraw, NotMeant, save
-from modtf.analysis.figures.registry import FIGURES
+from modtf.analysis.figures.base import VECTOR, NothingToDraw, NotMeant, save
+from modtf.analysis.figures.registry import FIGURES, Choice
 from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import SAME, compare_pairs
 from modtf.analysis.report import page, sections
 from modtf.analysis.report.glossary import glossary_section, measures_section
 from modtf.analysis.report.questions import question_sections
+from modtf.analysis.report.words import WORDS
 from modtf.analysis.trained import TrainedModels
 from modtf.checks import check_choice
 from modtf.files import replacing, write_csv, write_text
+from modtf.metrics import MEASURES
 
 PAGE = "report.html"
 FOLDERS = ("figures", "tables")  # beside it
@@ -81,8 +83,8 @@ def write_report(
             sections.missing_section(study),
             sections.paired_section(paired),
             sections.protocols_section(study),
-            measures_section(),
-            glossary_section(),
+            measures_section(MEASURES.values()),
+            glossary_section(WORDS),
             *sections.undrawn_section(undrawn),
         ]
         write_text(out / PAGE, page.render("modtf report", parts))

@@ -12,9 +12,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
 from modtf.analysis.figures import Choice, NothingToDraw, Picture, Pictures, note, panels, register_figure
-from modtf.analysis.figures.registry import HELPS, SPECIALISES
 from modtf.analysis.figures.averages import sizes
-from modtf.analysis.figures.layout import GREY, Look
+from modtf.analysis.figures.base import GREY
+from modtf.analysis.figures.layout import Look
+from modtf.analysis.figures.registry import HELPS, SPECIALISES
 from modtf.analysis.labels import parse_options
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
@@ -70,9 +71,10 @@ def _said(study: TrainedModels, rows: pd.DataFrame, *words: str) -> str:
 
 
 @register_figure(
-    "corruptions_accuracy", FAMILY,
+    "corruptions_accuracy",
+    FAMILY,
     question=HELPS,
-    shows='The accuracy of each variant under single and composed corruptions.',
+    shows="The accuracy of each variant under single and composed corruptions.",
 )
 def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw boxes over compositions for every number of corruptions.
@@ -107,9 +109,10 @@ def _boxes(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], lines: Map
 
 
 @register_figure(
-    "corruptions_invariance", FAMILY,
+    "corruptions_invariance",
+    FAMILY,
     question=SPECIALISES,
-    shows='How much the activity of units changes under corruptions.',
+    shows="How much the activity of units changes under corruptions.",
 )
 def invariance(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw a picture per task type and formula: invariance scores against accuracy, for every k and all."""
@@ -168,9 +171,10 @@ def _scatter(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
 
 
 @register_figure(
-    "corruptions_conditions", FAMILY,
+    "corruptions_conditions",
+    FAMILY,
     question=HELPS,
-    shows='The accuracy of each variant under every condition.',
+    shows="The accuracy of each variant under every condition.",
 )
 def conditions(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw two pictures per task type: ordered pairs, the first corruption downwards; all conditions by k."""

@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogFormatter, StrMethodFormatter
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, note, panels, performance, register_figure
-from modtf.analysis.figures.registry import HELPS
 from modtf.analysis.figures.averages import counts, lost
 from modtf.analysis.figures.layout import Look, looks
 from modtf.analysis.figures.marks import by_variant, joined
+from modtf.analysis.figures.registry import HELPS
 from modtf.analysis.intervals import summarise
 from modtf.analysis.ratios import ratios_to
 from modtf.analysis.trained import TrainedModels
@@ -26,9 +26,10 @@ FAMILIES = ("mlp", "mha", "rnn")
 
 
 @register_figure(
-    "misrouting", FAMILIES,
+    "misrouting",
+    FAMILIES,
     question=HELPS,
-    shows='The loss of models with fixed routing against how far the routing is from the rules.',
+    shows="The loss of models with fixed routing against how far the routing is from the rules.",
 )
 def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw performance in and out of distribution by families of fixed routing: a picture per task type.

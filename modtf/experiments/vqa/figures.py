@@ -6,9 +6,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, means, performance, register_figure
-from modtf.analysis.figures.registry import HELPS, SIZE
-from modtf.analysis.figures.layout import GREY, Look
+from modtf.analysis.figures.base import GREY
+from modtf.analysis.figures.layout import Look
 from modtf.analysis.figures.marks import by_variant, joined, whiskers
+from modtf.analysis.figures.registry import HELPS, SIZE
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
@@ -78,9 +79,10 @@ def against_combinations(study: TrainedModels, distribution: str, name: str) -> 
 
 
 @register_figure(
-    "novel_accuracy_vs_combinations", families=[FAMILY],
+    "novel_accuracy_vs_combinations",
+    families=[FAMILY],
     question=SIZE,
-    shows='The accuracy on new combinations against the number of combinations in training.',
+    shows="The accuracy on new combinations against the number of combinations in training.",
 )
 def novel(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw the accuracy on combinations never seen."""
@@ -88,9 +90,10 @@ def novel(study: TrainedModels, choice: Choice) -> Pictures:
 
 
 @register_figure(
-    "iid_accuracy_vs_combinations", families=[FAMILY],
+    "iid_accuracy_vs_combinations",
+    families=[FAMILY],
     question=SIZE,
-    shows='The accuracy on known combinations against the number of combinations in training.',
+    shows="The accuracy on known combinations against the number of combinations in training.",
 )
 def iid(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw the accuracy on combinations seen in training."""
@@ -98,9 +101,10 @@ def iid(study: TrainedModels, choice: Choice) -> Pictures:
 
 
 @register_figure(
-    "libraries_bars", families=[FAMILY],
+    "libraries_bars",
+    families=[FAMILY],
     question=HELPS,
-    shows='The accuracy of each library of modules.',
+    shows="The accuracy of each library of modules.",
 )
 def libraries(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw every library side by side, at every number of examples and of rounds."""

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from modtf.analysis.figures.base import Picture
 from modtf.analysis.report import page
+from modtf.analysis.report.glossary import glossary_section
 from modtf.files import write_table, write_text
 from modtf.routing.analyses.registry import Analysed
 from modtf.routing.drawing import GREY, over_layers
@@ -123,7 +124,7 @@ def write_comparison(
         ),
         *saturation_sections(saturated or {}, runs[-1].name, out, names),
         page.Section("Matched experts", [SHARES], content=[page.Table(experts, "experts.csv")]),
-        page.Section("Glossary", content=[page.Glossary(WORDS)]),
+        glossary_section(WORDS),
     ]
     write_text(out / COMPARED, page.render("modtf measure: comparison", sections))
     return out / COMPARED

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.analysis.figures.base import Picture
-from modtf.analysis.figures.matrices import COLOURS
+from modtf.analysis.figures.base import HEAT, Picture
 from modtf.analysis.report import page
 from modtf.routing.analyses.sentences import corrected_limit
 from modtf.routing.drawing import over_layers
@@ -42,7 +41,7 @@ def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
     title = "Information of the chosen module about a label, in bits beyond chance (white: none)"
     height = float(np.clip(0.16 * len(labels) + 1.0, 2.0, 10.0))
     figure, (axes,) = over_layers([layer.layer for layer in layers], names, [title], 90, height=height)
-    image = axes.imshow(bits, COLOURS, aspect="auto", interpolation="nearest", vmin=0)
+    image = axes.imshow(bits, HEAT, aspect="auto", interpolation="nearest", vmin=0)
     axes.set_yticks(range(len(labels)), words)
     axes.grid(False)
     axes.tick_params(labelsize=7)

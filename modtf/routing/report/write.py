@@ -11,14 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image
 
-from modtf.analysis.figures.base import Picture, png_of
-from modtf.analysis.figures.matrices import COLOURS
+from modtf.analysis.figures.base import HEAT, Picture, png_of
 from modtf.analysis.report import page
-from modtf.analysis.report.glossary import measures_section
+from modtf.analysis.report.glossary import glossary_section, measures_section
 from modtf.analysis.text import plural
 from modtf.checks import check_path
 from modtf.files import atomic_path, write_table, write_text
-from modtf.metrics import GROUPS
+from modtf.metrics import GROUPS, activation_measures
 from modtf.routing.analyses import Analysed
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import LayerMeasures, View
@@ -120,8 +119,8 @@ def write_routing_report(
     folds = [_fold(layer, names) for layer in layers]
     shuffled = any(layer.views[-1].shuffled is not None for layer in layers)
     sections.append(page.Section("Each layer", [MATRICES, SHUFFLED][: 1 + shuffled], content=folds))
-    sections.append(measures_section([group for group in GROUPS if group != "performance"]))
-    sections.append(page.Section("Glossary", content=[page.Glossary(WORDS)]))
+    sections.append(measures_section(activation_measures(GROUPS)))
+    sections.append(glossary_section(WORDS))
     write_text(out / PAGE, page.render("modtf measure", sections))
     return out / PAGE
 
@@ -214,7 +213,7 @@ def pixels(view: View, rows: NDArray[np.intp]) -> str:
             levels = np.clip(matrix[np.ix_(rows, modules)] / largest, 0.0, 1.0) * 254
             shown += [levels.astype(np.uint8), np.full((len(rows), GAP), 255, np.uint8)]
     image = Image.fromarray(np.concatenate(shown[:-1], axis=1)).convert("P")
-    colours = matplotlib.colormaps[COLOURS](np.linspace(0, 1, 255))[:, :3]
+    colours = matplotlib.colormaps[HEAT](np.linspace(0, 1, 255))[:, :3]
     image.putpalette([*(colours * 255).astype(np.uint8).ravel().tolist(), 255, 255, 255])
     buffer = io.BytesIO()
     image.save(buffer, "PNG", optimize=True)

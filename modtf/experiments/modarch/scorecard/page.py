@@ -10,13 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from modtf.analysis.figures import Picture, panels
-from modtf.analysis.figures.layout import GREY, Look
+from modtf.analysis.figures.base import GREY
+from modtf.analysis.figures.layout import Look
 from modtf.analysis.figures.marks import by_variant, dots, joined
 from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import kind_label
 from modtf.analysis.report import page
 from modtf.analysis.report.glossary import glossary_section, measures_section
 from modtf.analysis.report.page import Section
+from modtf.analysis.report.words import WORDS
 from modtf.analysis.study import Study
 from modtf.analysis.table import table_cells, table_note
 from modtf.analysis.text import percent_of
@@ -24,6 +26,7 @@ from modtf.experiments.modarch.given import GIVEN, WAYS
 from modtf.experiments.modarch.scorecard import compare
 from modtf.experiments.modarch.studies.scorecard import ORACLE
 from modtf.files import write_csv, write_text
+from modtf.metrics import MAIN_GROUPS, activation_measures
 from modtf.routing.report.write import shown
 
 PAGE, DIFFERENCES = "scorecard.html", "differences.csv"
@@ -80,8 +83,10 @@ def write_page(
         Section("What was found", (), warnings, rows, short),
         Section("Compared with fixed routing", [PLACES], content=[fixed]),
         *tables,
-        measures_section(["collapse", "specialisation"]),
-        glossary_section("task", "variant", "CI", "in distribution", "out of distribution", "alignment"),
+        measures_section(activation_measures(MAIN_GROUPS)),
+        glossary_section(
+            WORDS, "task", "variant", "CI", "in distribution", "out of distribution", "alignment"
+        ),
     ]
     write_text(out / PAGE, page.render(f"modtf scorecard: {own}", sections))
     return out / PAGE, short
