@@ -8,8 +8,8 @@ import tensorflow as tf
 from keras import layers, ops
 
 from modtf.datasets.streaming import stream
-from modtf.families.vqa_library import CONVOLUTIONS, HIDDEN, LAST
-from modtf.families.vqa_questions import ENCODER, QUESTIONS, Question
+from modtf.experiments.questions.library import CONVOLUTIONS, HIDDEN, LAST
+from modtf.experiments.questions.question import ENCODER, QUESTIONS, Question
 from modtf.launch.benchmark.timing import BASELINES, BATCH_SIZE
 from modtf.models.base import ModularModel
 

@@ -16,7 +16,7 @@ import modtf
 from modtf.analysis.figures.base import write_pngs
 from modtf.datasets.streaming import stream
 from modtf.experiments.corruptions.accuracy import by_parts, compared, differences, table_1, trainings
-from modtf.families.orders import CORRUPTIONS, name_of
+from modtf.experiments.corruptions.orders import CORRUPTIONS, name_of
 from modtf.task import Task
 
 DOCS = Path(__file__).parents[1]

@@ -23,8 +23,8 @@ from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs, match_members
 from modtf.analysis.text import markdown_table, with_interval
-from modtf.experiments.sqoop import PLAIN, TREES
-from modtf.experiments.sqoop.studies import RATES
+from modtf.experiments.questions.sets import PLAIN, TREES
+from modtf.experiments.questions.sqoop_studies import RATES
 from modtf.protocol import tail_length
 from modtf.studies import load_study
 

@@ -23,16 +23,16 @@ from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs
 from modtf.analysis.text import listing, markdown_table, with_interval
-from modtf.experiments.vqa import MAIN
-from modtf.experiments.vqa.claims import against_chance, routed
+from modtf.experiments.questions.sets import MAIN
+from modtf.experiments.questions.digits_claims import against_chance, routed
 from modtf.families import FAMILIES
-from modtf.families.vqa_questions import QUESTIONS
+from modtf.experiments.questions.question import QUESTIONS
 from modtf.metrics import alignment, inverse_mutual_information
 
 DOCS = Path(__file__).parents[1]
-FAMILY = FAMILIES["vqa_mnist"]
-LIBRARIES = [variant.name for variant in FAMILY.variants]
-ADDED = [variant.name for variant in FAMILY.variants if not variant.by_default]
+DIGITS = FAMILIES["vqa_mnist"]
+LIBRARIES = [variant.name for variant in DIGITS.variants]
+ADDED = [variant.name for variant in DIGITS.variants if not variant.by_default]
 #: of the supplement: the library that the paper finds better, or alike, and the others
 CLAIMED = {
     "group_all_all": ("all_sub_all", "all_all_all_bn", "all_sub_all_bn", "sub_subfind_sub"),
@@ -79,7 +79,7 @@ def with_supplement(study: modtf.Study) -> dict[str, pd.DataFrame]:
 
 def of_the_supplement(parts: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the rows of the reference and of the libraries that the supplement adds."""
-    return {name: rows[rows["variant"].isin([FAMILY.reference, *ADDED])] for name, rows in parts.items()}
+    return {name: rows[rows["variant"].isin([DIGITS.reference, *ADDED])] for name, rows in parts.items()}
 
 
 def claimed(parts: Mapping[str, pd.DataFrame]) -> str:
@@ -102,7 +102,7 @@ def compared(
     """Compare libraries, out of distribution, as one family of tests; by default each with the reference."""
     tables = []
     for part, rows in parts.items():
-        others = [(name, FAMILY.reference) for name in rows["variant"].unique() if name != FAMILY.reference]
+        others = [(name, DIGITS.reference) for name in rows["variant"].unique() if name != DIGITS.reference]
         tables.append(compare_pairs(rows[rows["distribution"] == OUT], pairs or others).assign(part=part))
     return as_one_family(pd.concat(tables, ignore_index=True), LEVEL)
 
@@ -121,7 +121,7 @@ def errors(title: str, parts: Mapping[Any, pd.DataFrame]) -> str:
         rows += [[part, *of_library(name, each[each["variant"] == name], gains)] for name in names]
     looks = int(found["p"].notna().sum())
     header = [title, "library", "parameters", "rate", "tasks", "error % in", "error % out"]
-    gain = f"less than {FAMILY.reference} out, points"
+    gain = f"less than {DIGITS.reference} out, points"
     return markdown_table([*header, gain, f"p, Holm over {looks}"], rows, left=2)
 
 

@@ -21,8 +21,8 @@ from modtf.experiments.corruptions import (
     invariance_measure,
 )
 from modtf.families import IID
-from modtf.families.base_images import DATASETS
-from modtf.families.orders import LONGEST, name_of, orders
+from modtf.experiments.corruptions.base_images import DATASETS
+from modtf.experiments.corruptions.orders import LONGEST, name_of, orders
 from modtf.protocol import tail_of
 from modtf.results.schema import KIND
 

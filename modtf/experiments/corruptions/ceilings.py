@@ -7,7 +7,7 @@ import pandas as pd
 from modtf.analysis.trained import TrainedModels
 from modtf.cell import Cell
 from modtf.experiments.corruptions.accuracy import by_condition, dataset_of, methods
-from modtf.families.orders import name_of
+from modtf.experiments.corruptions.orders import name_of
 
 #: as in the released figures, at the published width
 CEILING = {"emnist": 89.0, "cifar10": 92.0}

@@ -28,7 +28,7 @@ from modtf.experiments.corruptions.accuracy import (
     with_invariance,
 )
 from modtf.experiments.corruptions.ceilings import ceiling
-from modtf.families.orders import CORRUPTIONS, name_of, orders
+from modtf.experiments.corruptions.orders import CORRUPTIONS, name_of, orders
 
 FAMILY = ("corruptions",)
 #: rows of the scatter plots: the horizontal and the vertical axis

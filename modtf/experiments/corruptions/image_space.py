@@ -18,7 +18,7 @@ from modtf.experiments.corruptions.trainers import (
     epochs_of_images,
     train_stage,
 )
-from modtf.families.orders import CORRUPTIONS
+from modtf.experiments.corruptions.orders import CORRUPTIONS
 from modtf.training.compile import SettingLoss
 from modtf.training.trainer import TrainerContext, checked_by
 

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from modtf.experiments.corruptions.phases import Judge, Views
-from modtf.families.orders import RULES
+from modtf.experiments.corruptions.orders import RULES
 from modtf.kept import Kept
 from modtf.protocol import Training
 from modtf.training.trainer import TrainerContext

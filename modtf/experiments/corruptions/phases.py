@@ -13,8 +13,8 @@ from modtf.datasets import host_ops
 from modtf.datasets.plan import StreamPlan
 from modtf.datasets.streaming import pipeline
 from modtf.evaluation.programs import pipelines_of
-from modtf.families.base_images import DATASETS
-from modtf.families.orders import RULES
+from modtf.experiments.corruptions.base_images import DATASETS
+from modtf.experiments.corruptions.orders import RULES
 from modtf.training.trainer import TrainerContext
 
 ALL = tuple(range(len(RULES)))  # without those that a derived family adds

@@ -5,7 +5,7 @@ import pytest
 from plain_layers import plain
 
 import modtf
-from modtf.families.vqa_questions import QUESTIONS
+from modtf.experiments.questions.question import QUESTIONS
 
 WIDTH = 4
 

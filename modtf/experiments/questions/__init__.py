@@ -1,0 +1,1 @@
+"""Questions about pictures of digits and of letters (SQOOP), answered by networks of modules."""
