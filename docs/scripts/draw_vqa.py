@@ -23,10 +23,10 @@ from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs
 from modtf.analysis.text import listing, markdown_table, with_interval
-from modtf.experiments.questions.sets import MAIN
 from modtf.experiments.questions.digits_claims import against_chance, routed
-from modtf.families import FAMILIES
 from modtf.experiments.questions.question import QUESTIONS
+from modtf.experiments.questions.sets import MAIN
+from modtf.families import FAMILIES
 from modtf.metrics import alignment, inverse_mutual_information
 
 DOCS = Path(__file__).parents[1]

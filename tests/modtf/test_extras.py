@@ -8,9 +8,9 @@ import pytest
 
 import modtf
 from modtf.datasets import base_images
-from modtf.experiments.questions import digits_data as vqa_mnist
 from modtf.engines.on_ray import RayEngine
 from modtf.engines.work import Work
+from modtf.experiments.questions import digits_data as vqa_mnist
 from modtf.extras import MissingExtraError, need, tensorflow_named
 
 

@@ -20,9 +20,9 @@ from modtf.experiments.corruptions import (
     STAGE_RATES,
     invariance_measure,
 )
-from modtf.families import IID
 from modtf.experiments.corruptions.base_images import DATASETS
 from modtf.experiments.corruptions.orders import LONGEST, name_of, orders
+from modtf.families import IID
 from modtf.protocol import tail_of
 from modtf.results.schema import KIND
 

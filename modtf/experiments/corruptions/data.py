@@ -8,10 +8,10 @@ import numpy as np
 
 from modtf.datasets import base_images, philox
 from modtf.datasets.families.base import RuleData
-from modtf.experiments.corruptions.pixels import apply
 from modtf.experiments.corruptions.base_images import DATASETS
 from modtf.experiments.corruptions.family import severity_of
 from modtf.experiments.corruptions.orders import LONGEST, RULES
+from modtf.experiments.corruptions.pixels import apply
 from modtf.task import Task
 
 BORDER = 4  # pixels by which colour images move in training

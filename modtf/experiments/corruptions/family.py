@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from modtf.families import IID, Condition, Family, Option, register_family
 from modtf.experiments.corruptions.base_images import DATASETS
 from modtf.experiments.corruptions.orders import GROUPS, RULES, name_of, orders, padded
+from modtf.families import IID, Condition, Family, Option, register_family
 from modtf.observed import Probe
 from modtf.protocol import Evaluation, Preset, Protocol, Training
 from modtf.variants import Variant

@@ -11,6 +11,7 @@ from keras import ops
 
 from modtf.experiments.corruptions import STAGE_RATES
 from modtf.experiments.corruptions.modules import ModulePhase, ModuleStages, normalised
+from modtf.experiments.corruptions.orders import CORRUPTIONS
 from modtf.experiments.corruptions.phases import ALL, Views
 from modtf.experiments.corruptions.trainers import (
     CLASSIFIERS,
@@ -18,7 +19,6 @@ from modtf.experiments.corruptions.trainers import (
     epochs_of_images,
     train_stage,
 )
-from modtf.experiments.corruptions.orders import CORRUPTIONS
 from modtf.training.compile import SettingLoss
 from modtf.training.trainer import TrainerContext, checked_by
 

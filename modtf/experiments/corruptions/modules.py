@@ -8,8 +8,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from modtf.experiments.corruptions.phases import Judge, Views
 from modtf.experiments.corruptions.orders import RULES
+from modtf.experiments.corruptions.phases import Judge, Views
 from modtf.kept import Kept
 from modtf.protocol import Training
 from modtf.training.trainer import TrainerContext

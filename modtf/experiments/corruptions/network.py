@@ -8,9 +8,9 @@ from keras import layers, ops
 
 from modtf.checks import check_choice
 from modtf.experiments.corruptions.base_images import DATASETS
+from modtf.experiments.corruptions.network_parts import COLOURS, ResNet18, SmallNetwork
 from modtf.experiments.corruptions.orders import CORRUPTIONS, LONGEST, RULES
 from modtf.models.architectures import register_architecture
-from modtf.experiments.corruptions.network_parts import COLOURS, ResNet18, SmallNetwork
 from modtf.models.base import ModularModel
 from modtf.task import random_key
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from modtf.condition import Condition
-from modtf.families import Option, register_family
-from modtf.families.presets import TAIL
 from modtf.experiments.questions.family import QuestionFamily, library
 from modtf.experiments.questions.question import QUESTIONS, Question
+from modtf.families import Option, register_family
+from modtf.families.presets import TAIL
 from modtf.protocol import Evaluation, Preset, Protocol, Training
 from modtf.variants import Variant
 

@@ -17,8 +17,8 @@ from modtf.analysis.claims.evidence import Evidence, mean_evidence
 from modtf.analysis.claims.registry import Find, Found, documented_claim
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.questions.sets import DIGITS, MAIN, PUBLISHED_EXAMPLES, number
 from modtf.experiments.questions.gains import MODEL, NOT_LEARNED, errors, learned, over
+from modtf.experiments.questions.sets import DIGITS, MAIN, PUBLISHED_EXAMPLES, number
 from modtf.metrics import MEASURES
 
 CLOSE, GAP, SMALL, RESIDUAL = 2.0, 5.0, 2.0, 3.0  # margins in points, chosen by modtf

@@ -14,8 +14,8 @@ from modtf.analysis.rows import IN, OUT
 from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.questions.combinations import find_combinations
-from modtf.experiments.questions.sets import DIGITS, PUBLISHED_EXAMPLES, SETS, number
 from modtf.experiments.questions.question import VALUES
+from modtf.experiments.questions.sets import DIGITS, PUBLISHED_EXAMPLES, SETS, number
 
 COMBINATIONS = VALUES[0] * VALUES[1] * VALUES[2] * VALUES[3]
 GUESSED = 50.0  # % accuracy of guessing: the questions are answered by yes or no

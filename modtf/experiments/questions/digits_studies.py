@@ -24,9 +24,9 @@ the supplement's other libraries with two rounds: 6 for `attribute` and 8 for `c
 from dataclasses import replace
 
 from modtf.cell import Cell
+from modtf.experiments.questions.question import QUESTIONS
 from modtf.experiments.questions.sets import DIGITS, MAIN
 from modtf.families import FAMILIES
-from modtf.experiments.questions.question import QUESTIONS
 from modtf.models.routers import default_variants
 from modtf.studies.grid import Grid, grid, together
 from modtf.studies.load import register_study

@@ -7,8 +7,8 @@ from itertools import product
 
 from modtf.analysis.claims.registry import Found, documented_claim
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.questions.sets import SQOOP, PLAIN, TREES
 from modtf.experiments.questions.gains import over
+from modtf.experiments.questions.sets import PLAIN, SQOOP, TREES
 
 SHOWN_BY = "sqoop_accuracy", "gain in points of error"
 

@@ -2,9 +2,8 @@
 
 from modtf.analysis.figures import Choice, Pictures, means, performance, register_figure
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.questions.sets import SQOOP
-from modtf.experiments.questions.sets import number
 from modtf.experiments.questions.digits_figures import beside
+from modtf.experiments.questions.sets import SQOOP, number
 
 
 @register_figure("sqoop_accuracy", families=[SQOOP])

@@ -4,7 +4,6 @@ import keras
 from keras import layers, ops
 
 from modtf.checks import check_integer
-from modtf.models.architectures import register_architecture
 from modtf.experiments.questions.networks.base import (
     KAIMING,
     WORDS,
@@ -12,6 +11,7 @@ from modtf.experiments.questions.networks.base import (
     QuestionNetwork,
     with_coordinates,
 )
+from modtf.models.architectures import register_architecture
 
 #: sizes at width 64: word vectors 200, the GRU's state 1,024, the projection 512, the hidden layer 1,024
 WORD, STATE, PROJECTION, HIDDEN = 200 / 64, 16, 8, 16

@@ -3,7 +3,6 @@
 from keras import layers, ops
 
 from modtf.checks import check_integer
-from modtf.models.architectures import register_architecture
 from modtf.experiments.questions.networks.base import (
     WORDS,
     XAVIER,
@@ -11,6 +10,7 @@ from modtf.experiments.questions.networks.base import (
     QuestionNetwork,
     with_coordinates,
 )
+from modtf.models.architectures import register_architecture
 
 #: sizes at width 64: word vectors 300, controls and memories 128, the hidden layer 1,024
 WORD, MEMORY, HIDDEN = 300 / 64, 2, 16

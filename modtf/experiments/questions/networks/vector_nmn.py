@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from modtf.checks import check_choice, check_integer
-from modtf.models.architectures import register_architecture
 from modtf.experiments.questions.networks.base import PYTORCH, Layers, QuestionNetwork
+from modtf.models.architectures import register_architecture
 
 #: sizes at width 64: the module 128, the hidden layer of the classifier 1,024
 MODULE, HIDDEN = 2, 16

@@ -9,9 +9,9 @@ from keras import ops
 
 from modtf.experiments.questions.family import question_of
 from modtf.experiments.questions.library import FIND, ROUTED_ENCODER, Bank, Library
+from modtf.experiments.questions.networks.vqa_modules import KINDS, Modules
 from modtf.experiments.questions.question import CLASSIFIER, ENCODER, MODULE, PLACES
 from modtf.models.architectures import register_architecture
-from modtf.experiments.questions.networks.vqa_modules import KINDS, Modules
 from modtf.models.base import ModularModel
 from modtf.models.kernels.hard_routing import hard_routing, mixture
 from modtf.models.layers import weight_of

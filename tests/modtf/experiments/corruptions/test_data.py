@@ -11,12 +11,12 @@ import scipy.ndimage
 import tensorflow as tf
 
 from modtf.datasets import base_images, host_ops
-from modtf.experiments.corruptions import pixels
-from modtf.experiments.corruptions.data import Corruptions
 from modtf.datasets.plan import StreamPlan
 from modtf.datasets.streaming import stream
 from modtf.evaluation.batches import alike, evaluation_batches
+from modtf.experiments.corruptions import pixels
 from modtf.experiments.corruptions.base_images import DATASETS
+from modtf.experiments.corruptions.data import Corruptions
 from modtf.experiments.corruptions.family import severity_of
 from modtf.experiments.corruptions.orders import RULES, code, name_of, orders, padded
 from modtf.population import Population

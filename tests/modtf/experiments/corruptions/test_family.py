@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from modtf.families import FAMILIES
 from modtf.experiments.corruptions.orders import GROUPS, code, name_of, orders, padded
+from modtf.families import FAMILIES
 from modtf.protocol import Protocol
 from modtf.task import Task
 

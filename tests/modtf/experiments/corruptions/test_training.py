@@ -15,10 +15,10 @@ from modtf.datasets import base_images
 from modtf.engines.cell import run_cell
 from modtf.evaluation import programs
 from modtf.experiments.corruptions import modules, trainers
+from modtf.experiments.corruptions.network_parts import SmallNetwork
+from modtf.experiments.corruptions.orders import CORRUPTIONS
 from modtf.experiments.corruptions.phases import ALL, Views
 from modtf.experiments.corruptions.trainers import _given_sites, epochs_of_images
-from modtf.experiments.corruptions.orders import CORRUPTIONS
-from modtf.experiments.corruptions.network_parts import SmallNetwork
 from modtf.protocol import Evaluation, Protocol
 from modtf.studies.load import load_study
 from modtf.task import Task

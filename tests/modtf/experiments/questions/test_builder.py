@@ -6,8 +6,12 @@ import tensorflow_datasets as tfds
 
 import modtf
 from modtf.datasets.image_builder import side_by_side
-from modtf.experiments.questions.modarch_vqa.modarch_vqa_dataset_builder import CONFIGS, VQAConfig, find_config
 from modtf.experiments.questions.family import question_of
+from modtf.experiments.questions.modarch_vqa.modarch_vqa_dataset_builder import (
+    CONFIGS,
+    VQAConfig,
+    find_config,
+)
 
 TASK = modtf.Task("vqa_mnist", question="comparison", data_seed=1)
 

@@ -11,7 +11,7 @@ import pytest
 
 import modtf
 from modtf.analysis.claims import judge_all
-from modtf.experiments.questions.sets import SQOOP, PLAIN, TREES
+from modtf.experiments.questions.sets import PLAIN, SQOOP, TREES
 from modtf.experiments.questions.sqoop_studies import RATES
 from modtf.families import FAMILIES
 from modtf.results.schema import COLUMNS

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import modtf
-from modtf.experiments.questions import sqoop_scenes
 from modtf.datasets.families.base import check_data
-from modtf.experiments.questions.sqoop_scenes import APART, NEAR, TILE, pairs, symbols
-from modtf.experiments.questions.sqoop import SYMBOLS
+from modtf.experiments.questions import sqoop_scenes
 from modtf.experiments.questions.family import question_of
 from modtf.experiments.questions.library import Library
+from modtf.experiments.questions.sqoop import SYMBOLS
+from modtf.experiments.questions.sqoop_scenes import APART, NEAR, TILE, pairs, symbols
 
 FEW: dict[str, Any] = {"symbols": 8, "examples": 2016}  # 8 training pairs
 HOLDS = {  # for spots (row, column)
