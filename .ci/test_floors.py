@@ -11,7 +11,7 @@ FOLDERS = ("modtf", "datasets", "models", "metrics", "launch")
 
 # The families and architectures themselves, the names of published TFDS configurations, and what tries them.
 MAY_NAME_FAMILIES = (
-    "modtf/families/", "datasets/families/", "datasets/modarch_rules/", "models/architectures/",
+    "modtf/tasks/families/", "datasets/families/", "datasets/modarch_rules/", "models/architectures/",
     "modtf/experiments/", "modtf/studies/", "tests/",
 )  # fmt: skip
 FAMILY_NAME = re.compile(r"['\"](mlp|mha|rnn)['\"]")
@@ -33,7 +33,7 @@ def copied_tree(tmp_path: Path) -> Path:
 
 
 WRONG = {
-    "modtf/checks.py": "import modtf.launch.cli",
+    "modtf/base/checks.py": "import modtf.launch.cli",
     "metrics/measure.py": "def f():\n    from modtf.models import build",
     "models/base.py": "import modtf.datasets.streaming",  # a neighbour
     "modtf/results/load.py": "import tensorflow",
@@ -41,7 +41,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(
-    "wrong", [WRONG, {"modtf/attic.py": "import modtf.checks"}], ids=["imports", "floor"]
+    "wrong", [WRONG, {"modtf/attic.py": "import modtf.base.checks"}], ids=["imports", "floor"]
 )
 def test_the_contracts_see_what_goes_wrong(copied_tree: Path, wrong: dict[str, str]) -> None:
     """Imports that go up or sideways, and a part without a floor."""

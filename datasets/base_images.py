@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from modtf.extras import need
+from modtf.base.extras import need
 
 BATCH = 1_000  # images read at once
 

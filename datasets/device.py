@@ -11,8 +11,8 @@ from keras import ops
 
 from modtf.datasets import device_ops, philox
 from modtf.datasets.plan import StreamPlan
-from modtf.population import Population
-from modtf.task import Task
+from modtf.tasks.population import Population
+from modtf.tasks.task import Task
 
 
 class DeviceStream:

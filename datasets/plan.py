@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from modtf.checks import check_choice, check_integer, is_number
+from modtf.base.checks import check_choice, check_integer, is_number
 from modtf.datasets.families.base import Parameters, RuleData, Uniforms, check_shape, data_class
 from modtf.datasets.random import check_rule_probs, shuffled
-from modtf.population import Population
-from modtf.sizes import check_batches
-from modtf.task import SPLITS, Task, random_key
+from modtf.tasks.memory import check_batches
+from modtf.tasks.population import Population
+from modtf.tasks.task import SPLITS, Task, random_key
 
 NUMBERS_PER_BLOCK = 1 << 16  # random numbers per member and call: enough to hide the cost of a call
 LARGEST_SCALE = float(np.finfo(np.float32).max)

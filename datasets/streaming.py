@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from modtf.checks import check_integer
+from modtf.base.checks import check_integer
+from modtf.base.kept import Kept
 from modtf.datasets import host_ops
 from modtf.datasets.families.base import Parameters
 from modtf.datasets.plan import StreamPlan
-from modtf.kept import Kept
-from modtf.population import Population
-from modtf.task import Task
+from modtf.tasks.population import Population
+from modtf.tasks.task import Task
 
 LAST_STEP = 1 << 62  # the end of its block still fits an int64
 #: shape of a plan -> the program that lone members share; one training and its evaluations need fewer

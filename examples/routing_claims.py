@@ -37,7 +37,7 @@ from routing_chance import (
     slots,
 )  # fmt: skip
 
-from modtf.analysis.text import markdown_table
+from modtf.pages.text import markdown_table
 
 PROMPTS = (3, 5, 7, 6, 4, 4, 4, 5, 3, 5)  # words and marks of the ten prompts of the gpt-oss report
 TOKENS = (81, 80, 75, 70, 111, 67, 100, 124)  # of the eight domains of jlens

@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import modtf
-from modtf.analysis.text import markdown_table
+from modtf.pages.text import markdown_table
 
 Ints = NDArray[np.int64]
 Scores = dict[str, float]

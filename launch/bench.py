@@ -35,8 +35,8 @@ from functools import partial
 
 from absl import flags
 
-from modtf.families import FAMILIES
-from modtf.files import check_file_writable, check_writable
+from modtf.base.files import check_file_writable, check_writable
+from modtf.base.words import plural
 from modtf.launch.benchmark.dispatch import NO_END, Rows, measure_requests, read_rows
 from modtf.launch.benchmark.requests import (
     BACKENDS,
@@ -52,7 +52,7 @@ from modtf.launch.benchmark.table import print_table
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_settings
 from modtf.models.routers import default_variants
-from modtf.words import plural
+from modtf.tasks.families import FAMILIES
 
 
 def define_flags(values: flags.FlagValues) -> None:

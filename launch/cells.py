@@ -10,17 +10,17 @@ from typing import Any
 
 from absl import flags
 
-from modtf.cell import Cell
-from modtf.checks import check_choice
-from modtf.families import FAMILIES
+from modtf.base.checks import check_choice
 from modtf.launch.grids import NUMBERS, WORDS, grids, listed, whole_numbers
 from modtf.launch.set_options import settings_given
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.routers import ROUTERS, default_variants
-from modtf.protocol import PRECISIONS, PRESETS, preset
 from modtf.studies.grid import Grid, Point
 from modtf.studies.load import STUDIES, load_study
 from modtf.studies.point import cell_of, check_cell, check_cells, without_effect
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import FAMILIES
+from modtf.tasks.protocol import PRECISIONS, PRESETS, preset
 from modtf.training.arithmetic import warn_of_few_evaluations
 
 #: flag that selects among a study's cells -> its value for a cell

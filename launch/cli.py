@@ -13,11 +13,11 @@ from typing import Any
 
 from absl import flags
 
-from modtf.checks import check_choice
-from modtf.extras import tensorflow_named
-from modtf.files import is_pipe
-from modtf.plugins import load_plugin
-from modtf.termination import Terminated, exit_on_sigterm
+from modtf.base.checks import check_choice
+from modtf.base.extras import tensorflow_named
+from modtf.base.files import is_pipe
+from modtf.base.plugins import load_plugin
+from modtf.base.termination import Terminated, exit_on_sigterm
 
 #: flag of other programs -> hint for this one
 KNOWN_ELSEWHERE = {

@@ -5,13 +5,13 @@ from typing import Any
 
 from absl import flags
 
-from modtf.checks import check_choice, check_integer
-from modtf.families import Family
+from modtf.base.checks import check_choice, check_integer
 from modtf.launch.set_options import Settings, check_known
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS, default_variants
 from modtf.studies.grid import Grid, grid
 from modtf.studies.point import OPTIONS, PARTS, share_options
+from modtf.tasks.families import Family
 
 #: flag of a number -> its axis of a point, and its smallest valid value
 NUMBERS = {

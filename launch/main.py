@@ -5,9 +5,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from modtf.checks import did_you_mean
-from modtf.extras import MissingExtraError, tensorflow_named
-from modtf.version import __version__
+from modtf.base.checks import did_you_mean
+from modtf.base.extras import MissingExtraError, tensorflow_named
+from modtf.base.version import __version__
 
 # A command is a file of this folder with a function `command`, and a line here.
 COMMANDS = {

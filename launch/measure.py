@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from absl import flags
 
-from modtf.checks import check_number
-from modtf.files import check_writable, replacing
+from modtf.base.checks import check_number
+from modtf.base.files import check_writable, replacing
 from modtf.launch.cli import Definer, run_command
 from modtf.routing.analyses.registry import ANALYSES, FEWEST, chosen_analyses
 from modtf.routing.formats.registry import FORMATS
 from modtf.routing.formats.source import by_number
 from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutations
-from modtf.words import progress_bar
+from modtf.base.words import progress_bar
 
 if TYPE_CHECKING:  # --help does without: a page needs SciPy, pandas and matplotlib
     from modtf.routing import Analysed, Routing

@@ -20,8 +20,8 @@ from pathlib import Path
 import tensorflow_datasets as tfds
 from absl import flags, logging
 
+from modtf.base.files import check_writable
 from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config
-from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
 
 

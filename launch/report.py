@@ -21,16 +21,16 @@ from modtf.analysis.claims.words import print_claims
 from modtf.analysis.comparable import CHOICES
 from modtf.analysis.contents import how_corrected, how_trained
 from modtf.analysis.figures import FIGURES
-from modtf.analysis.figures.base import VECTOR
 from modtf.analysis.labels import CHECKPOINT_WORDS
 from modtf.analysis.report.write import FOLDERS, write_report
-from modtf.analysis.text import plural
-from modtf.checks import check_choice
+from modtf.base.checks import check_choice
+from modtf.base.files import check_file_writable, check_writable
+from modtf.base.words import progress_bar
 from modtf.engines.lock import remove_left
-from modtf.files import check_file_writable, check_writable
 from modtf.launch.cli import Definer, run_command
+from modtf.pages.pictures import VECTOR
+from modtf.pages.text import plural
 from modtf.results.archive import check_archive_name, write_archive
-from modtf.words import progress_bar
 
 
 def define_flags(values: flags.FlagValues) -> None:

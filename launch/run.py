@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from modtf.cell import VARIANTS, Cell
-from modtf.checks import check_choice, check_path
-from modtf.files import check_writable, write_text
+from modtf.base.checks import check_choice, check_path
+from modtf.base.files import check_writable, write_text
+from modtf.base.words import tensorboard_line
 from modtf.launch.cells import (
     cells_of_flags,
     define_cell_flags,
@@ -41,9 +41,9 @@ from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.models.architectures.sizes import check_size
 from modtf.models.own import MODELS
-from modtf.protocol import PLACES, STRATEGIES, preset
 from modtf.studies.point import OPTIONS
-from modtf.words import tensorboard_line
+from modtf.tasks.cell import VARIANTS, Cell
+from modtf.tasks.protocol import PLACES, STRATEGIES, preset
 
 if TYPE_CHECKING:
     from modtf.engines.state import State

@@ -24,17 +24,17 @@ from typing import Any, TypeVar
 
 from absl import flags
 
-from modtf.cell import VARIANTS, Cell
-from modtf.checks import check_choice
+from modtf.base.checks import check_choice
+from modtf.base.files import check_writable
+from modtf.base.plugins import load_plugin
 from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE, Frozen, best_rate
-from modtf.families import FAMILIES
-from modtf.files import check_writable
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import Settings, check_known, settings_given
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
-from modtf.plugins import load_plugin
 from modtf.studies.point import OPTIONS, PARTS, check_cell, share_options
+from modtf.tasks.cell import VARIANTS, Cell
+from modtf.tasks.families import FAMILIES
 
 CARD = "scorecard.json"
 Trials = Mapping[str, Mapping[float, Cell]]  # by family and learning rate

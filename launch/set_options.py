@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from modtf.cell import Cell
-from modtf.checks import did_you_mean, is_number
-from modtf.families import FAMILIES, Option
-from modtf.space import parse_value
+from modtf.base.checks import did_you_mean, is_number
+from modtf.base.space import parse_value
 from modtf.studies.point import NAMESPACES, PARTS
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import FAMILIES, Option
 
 if TYPE_CHECKING:
     from modtf.tuning import Best

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from modtf.cell import Cell
+from modtf.base.files import check_writable
+from modtf.base.words import command_line, plural
 from modtf.engines import ENGINES
-from modtf.files import check_writable
 from modtf.launch.cells import (
     cells_given,
     define_cell_flags,
@@ -43,7 +43,7 @@ from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.studies.grid import shard_of
 from modtf.studies.point import check_memory
-from modtf.words import command_line, plural
+from modtf.tasks.cell import Cell
 
 if TYPE_CHECKING:
     from modtf.engines.work import Engine, Work
@@ -102,9 +102,9 @@ def engine_of(
 ) -> tuple["Work", "Engine"]:
     """Return the work and its engine; raise `ValueError` if a cell does not fit into memory, or a flag
     belongs to another engine."""
+    from modtf.base.plugins import load_plugin
     from modtf.engines.state import state_of
     from modtf.engines.work import Work
-    from modtf.plugins import load_plugin
 
     chosen = ENGINES[values.engine]
     if chosen.is_here:

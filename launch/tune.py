@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from modtf.cell import Cell
-from modtf.checks import check_integer
-from modtf.files import check_writable
+from modtf.base.checks import check_integer
+from modtf.base.files import check_writable
+from modtf.base.words import command_line, tensorboard_line
 from modtf.launch import run, sweep
 from modtf.launch.cells import (
     cells_given,
@@ -45,8 +45,8 @@ from modtf.launch.cli import Definer, define_plugin, run_command
 from modtf.launch.set_options import define_settings, says_learning_rate
 from modtf.launch.sweep import define_engines, engine_of
 from modtf.studies.grid import shard_of
+from modtf.tasks.cell import Cell
 from modtf.tuning import LISTS, ORACLES
-from modtf.words import command_line, tensorboard_line
 
 if TYPE_CHECKING:
     from modtf.engines.work import Engine, Work

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.checks import check_integer
-from modtf.memory import check_fits
+from modtf.base.checks import check_integer
+from modtf.base.memory import check_fits
 from modtf.metrics.distributions import Array, as_numbers, check_distributions, first_index, show_index
 
 

@@ -5,8 +5,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.checks import check_integer
-from modtf.memory import check_fits
+from modtf.base.checks import check_integer
+from modtf.base.memory import check_fits
 from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix
 from modtf.metrics.distributions import Array, check_distributions
 from modtf.metrics.registry import register_measure

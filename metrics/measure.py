@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from modtf.checks import check_attributes, is_number
+from modtf.base.checks import check_attributes, is_number
 
 # Evaluation computes "performance"; the other groups are functions of an activation matrix. A "diagnostic" is
 # an additional quantity that practitioners use. It is shown on request only, to keep the main tables small.

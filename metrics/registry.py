@@ -7,9 +7,9 @@ needs only the decorator.
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from modtf.checks import check_choice, check_name
+from modtf.base.checks import check_choice, check_name
+from modtf.base.registry import Registry, origin
 from modtf.metrics.measure import GROUPS, MAIN_GROUPS, Measure
-from modtf.registry import Registry, origin
 
 F = TypeVar("F", bound=Callable[..., float])
 

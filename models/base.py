@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from modtf.base.registry import check_known_options, options_of
 from modtf.models.boundary import answer, check_rules
 from modtf.models.initial import InitialWeights, blank_examples, reproducible
 from modtf.models.layers import Mixture, product_flops
 from modtf.models.routed import RoutedModel
 from modtf.models.routers.base import shared_loss, whole_batch
-from modtf.population import Population
-from modtf.registry import check_known_options, options_of
-from modtf.task import Task
+from modtf.tasks.population import Population
+from modtf.tasks.task import Task
 from modtf.xla.switches import is_traced
 
 

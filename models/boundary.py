@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from modtf.observed import at_place
-from modtf.plugins import line_in
-from modtf.population import Population
+from modtf.base.plugins import line_in
+from modtf.tasks.observed import at_place
+from modtf.tasks.population import Population
 from modtf.xla.switches import is_traced
 
 LONGEST = 300  # characters of a quoted error

@@ -7,18 +7,18 @@ from typing import Any
 
 import keras
 
-from modtf.cell import Cell
-from modtf.checks import check_choice, check_integer
-from modtf.memory import check_fits
+from modtf.base.checks import check_choice, check_integer
+from modtf.base.memory import check_fits
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import least_parameters
 from modtf.models.base import ModularModel
 from modtf.models.own import MODELS, make_model
 from modtf.models.routers import ROUTERS
-from modtf.population import Population
-from modtf.protocol import MIXED
-from modtf.sizes import FLOAT
-from modtf.task import Task
+from modtf.tasks.cell import Cell
+from modtf.tasks.memory import FLOAT
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import MIXED
+from modtf.tasks.task import Task
 
 
 def build(

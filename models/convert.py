@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from modtf.checks import check_choice, check_integer
-from modtf.families.varied import option_of
+from modtf.base.checks import check_choice, check_integer
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.embedding import EMBED, GAP, fits, logits_of, no_monolithic
 from modtf.models.base import ModularModel
 from modtf.models.build import build
+from modtf.tasks.families.varied import option_of
 
 WIDEST = 1 << 14
 TARGETS = ("modular_op", "modular", "monolithic")

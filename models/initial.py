@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from modtf.memory import check_fits
-from modtf.population import Population
-from modtf.task import Task, random_key
+from modtf.base.memory import check_fits
+from modtf.tasks.population import Population
+from modtf.tasks.task import Task, random_key
 
 EXAMPLES = 2
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from modtf.base.plugins import line_in
+from modtf.base.registry import Registry, check_known_options, options_of_function
 from modtf.models.initial import blank_examples, reproducible
 from modtf.models.routers import ROUTERS
-from modtf.plugins import line_in
-from modtf.registry import Registry, check_known_options, options_of_function
-from modtf.task import Task, science_hash
+from modtf.tasks.task import Task, science_hash
 
 if TYPE_CHECKING:
     import keras

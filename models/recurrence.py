@@ -10,12 +10,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from modtf.base.registry import Registry
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.scan import Scan
 from modtf.models.kernels.scan_layout import ScanLayout
 from modtf.models.layers import Dense, MemberLayer
 from modtf.models.routers.base import Router
-from modtf.registry import Registry
 
 
 def check_recurrent_cell(name: str, cell: Any) -> None:

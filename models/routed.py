@@ -7,14 +7,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from modtf.families.varied import option_of
+from modtf.base.registry import options_of
 from modtf.models.boundary import by_example, by_module
 from modtf.models.initial import InitialWeights
 from modtf.models.routers import ROUTERS, make_router
 from modtf.models.routers.base import Router, RouterSetup
-from modtf.observed import Place, at_place
-from modtf.population import Population
-from modtf.registry import options_of
+from modtf.tasks.families.varied import option_of
+from modtf.tasks.observed import Place, at_place
+from modtf.tasks.population import Population
 
 TOKENS = 8  # per member
 TOLERANCE = 1e-3  # of p

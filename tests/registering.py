@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from modtf.registry import Registry
+from modtf.base.registry import Registry
 
 
 @contextmanager

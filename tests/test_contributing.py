@@ -8,12 +8,12 @@ import pytest
 
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.figures import FIGURES
-from modtf.families import FAMILIES
 from modtf.metrics import MEASURES
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.routers import ROUTERS
 from modtf.routing.analyses import ANALYSES
 from modtf.routing.formats.registry import FORMATS
+from modtf.tasks.families import FAMILIES
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -13,11 +13,11 @@ from registering import forgotten
 import modtf
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.figures import FIGURES
-from modtf.families import FAMILIES
 from modtf.metrics import MEASURES
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
 from modtf.routing import ANALYSES
+from modtf.tasks.families import FAMILIES
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

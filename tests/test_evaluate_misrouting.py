@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from modtf import Evaluation, Training, run_cell
-from modtf.protocol import Protocol
 from modtf.results.load import load_results
 from modtf.studies import load_study
+from modtf.tasks.protocol import Protocol
 
 SCRIPT = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "scripts" / "evaluate_misrouting.py"))
 SIZES = Evaluation(

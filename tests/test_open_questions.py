@@ -8,8 +8,8 @@ from learning_curves import examples_needed, examples_of
 from open_questions_answers import MEASURES
 
 import modtf
-from modtf.families import FAMILIES
 from modtf.studies import load_study
+from modtf.tasks.families import FAMILIES
 
 LEVELS = {"monolithic": 4.0, "modular": 2.0, "modular_op": 1.2, "gt_modular": 1.0, "balanced": 1.5}
 

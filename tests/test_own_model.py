@@ -12,9 +12,9 @@ from processes import ROOT, succeeds
 from registering import forgotten
 
 import modtf
+from modtf.base.plugins import load_plugin
 from modtf.launch import run
 from modtf.models.own import MODELS
-from modtf.plugins import load_plugin
 
 PLUGIN = ROOT / "examples" / "own_model" / "my_model.py"
 pytestmark = pytest.mark.slow

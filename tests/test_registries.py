@@ -10,7 +10,6 @@ import modtf
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.figures import FIGURES
 from modtf.engines import ENGINES
-from modtf.families import FAMILIES
 from modtf.metrics import MEASURES
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS
@@ -19,6 +18,7 @@ from modtf.models.routers import ROUTERS
 from modtf.routing.analyses import ANALYSES
 from modtf.routing.formats.registry import FORMATS
 from modtf.studies import STUDIES
+from modtf.tasks.families import FAMILIES
 
 FACTS: dict[str, Any] = {"group": "collapse", "range": (0.0, 1.0), "perfect": 0.0}
 FACTS |= {"description": "A measure.", "axis_label": "A measure"}

@@ -7,7 +7,7 @@ from itertools import product
 import processes
 import pytest
 
-from modtf.families import with_free_rules
+from modtf.tasks.families import with_free_rules
 
 pytest.importorskip("jax")
 
@@ -30,7 +30,7 @@ import jax
 import numpy as np
 import modtf, modtf.metrics
 from modtf.datasets.device import DeviceStream
-from modtf.families import with_free_rules
+from modtf.tasks.families import with_free_rules
 
 for arch in with_free_rules():
     tasks = [modtf.Task(arch, num_rules=4, data_seed=i) for i in range(2)]

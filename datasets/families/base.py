@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from modtf.base.registry import resolve
 from modtf.datasets import philox
 from modtf.datasets.families import variations
 from modtf.datasets.random import standard_normal
-from modtf.families import Family
-from modtf.registry import resolve
-from modtf.settings import SETTINGS
-from modtf.task import Task
+from modtf.tasks.families import Family
+from modtf.tasks.settings import SETTINGS
+from modtf.tasks.task import Task
 
 Parameters = Mapping[str, Any]  # tensors by name
 
@@ -165,7 +165,7 @@ class RuleData(ABC):
             parameters: those of one task, and the `bank`, as tensors.
             scale: factor on the inputs; None for 1. A method that overrides this one may have other arguments
                 in its place: the keyword arguments are the `options` of conditions. Arrays come as tensors.
-            zipf, pairs, support, noise: in place of the task's options, see `modtf.families.varied`.
+            zipf, pairs, support, noise: in place of the task's options, see `modtf.tasks.families.varied`.
 
         Returns:
             Inputs, rules (integers from 0) and targets, with the shapes of `Task.example_shapes`.

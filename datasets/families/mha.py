@@ -9,7 +9,7 @@ from modtf.datasets.families.base import Parameters, RuleData
 from modtf.datasets.families.mlp import Affine
 from modtf.datasets.families.variations import answer
 from modtf.datasets.random import standard_normal, unit_vector
-from modtf.task import Task
+from modtf.tasks.task import Task
 
 
 class Lookup(RuleData):

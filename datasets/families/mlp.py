@@ -6,7 +6,7 @@ import numpy as np
 
 from modtf.datasets.families.base import Parameters, RuleData
 from modtf.datasets.families.variations import answer
-from modtf.task import Task
+from modtf.tasks.task import Task
 
 
 class Affine(RuleData):

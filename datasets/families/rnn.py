@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from modtf.datasets.families.base import Parameters, RuleData
-from modtf.task import Task
+from modtf.tasks.task import Task
 
 
 class LinearDynamics(RuleData):

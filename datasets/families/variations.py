@@ -1,4 +1,4 @@
-"""The options of `modtf.families.varied`, applied to data. At their defaults nothing is computed."""
+"""The options of `modtf.tasks.families.varied`, applied to data. At their defaults nothing is computed."""
 
 import math
 from dataclasses import replace
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from modtf.datasets.random import check_rule_probs, choose_rule, standard_normal
-from modtf.families.varied import WITHHELD, next_rule, zipf
-from modtf.families.varied import option_of as option
 from modtf.metrics.distributions import entropy
-from modtf.task import Task
+from modtf.tasks.families.varied import WITHHELD, next_rule, zipf
+from modtf.tasks.families.varied import option_of as option
+from modtf.tasks.task import Task
 
 HIDDEN = 8  # units of a rule's network
 SAMPLES = 20_000

@@ -16,9 +16,9 @@ from functools import cache
 import numpy as np
 import tensorflow_datasets as tfds
 
-from modtf.checks import check_integer
-from modtf.families import FAMILIES, Condition, Family, Option, with_free_rules
-from modtf.task import Task
+from modtf.base.checks import check_integer
+from modtf.tasks.families import FAMILIES, Condition, Family, Option, with_free_rules
+from modtf.tasks.task import Task
 
 PUBLISHED_RULES = (2, 4, 8, 16, 32)
 PUBLISHED_DATA_SEEDS = range(5)

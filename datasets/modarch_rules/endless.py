@@ -10,7 +10,7 @@ from tensorflow_datasets.core.splits import ReadInstruction
 
 from modtf.datasets.modarch_rules.configs import BATCH_SIZE
 from modtf.datasets.streaming import stream
-from modtf.task import Task
+from modtf.tasks.task import Task
 
 TRAIN = "train"
 

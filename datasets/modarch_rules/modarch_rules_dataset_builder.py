@@ -29,7 +29,7 @@ from modtf.datasets.modarch_rules.configs import (
 )
 from modtf.datasets.modarch_rules.endless import TRAIN, arranged, endless_train, is_train
 from modtf.datasets.streaming import stream
-from modtf.task import Task
+from modtf.tasks.task import Task
 
 SUPERVISED_KEYS = ({"inputs": "inputs", "rule": "rule"}, "target")  # the elements of modtf.stream
 

@@ -29,7 +29,7 @@ from modtf.launch.benchmark.requests import cell_of_row  # noqa: E402
 from modtf.launch.benchmark.timing import BATCH_SIZE  # noqa: E402
 from modtf.models.build import build_cell  # noqa: E402
 from modtf.models.kernels.by_device import ACCELERATOR, use_kernels  # noqa: E402
-from modtf.protocol import KERNELS, PRECISIONS  # noqa: E402
+from modtf.tasks.protocol import KERNELS, PRECISIONS  # noqa: E402
 from modtf.training.arithmetic import STEPS_PER_PROGRAM, steps_that_fit  # noqa: E402
 from modtf.training.compile import compile_model  # noqa: E402
 

@@ -22,8 +22,8 @@ from modtf.models.architectures.mlp import ModularMLP
 from modtf.models.architectures.rnn import ModularRNN
 from modtf.models.architectures.sizes import mha_head, mha_heads, mha_hidden, mlp_hidden, rnn_state
 from modtf.models.base import ModularModel
-from modtf.protocol import Protocol
-from modtf.task import Task
+from modtf.tasks.protocol import Protocol
+from modtf.tasks.task import Task
 
 
 def two_layer(hidden: int, outputs: int, use_bias: bool = True) -> keras.Sequential:

@@ -13,11 +13,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import modtf
-from modtf.analysis.figures.base import write_pngs
 from modtf.datasets.streaming import stream
 from modtf.experiments.corruptions.accuracy import by_parts, compared, differences, table_1, trainings
 from modtf.experiments.corruptions.orders import CORRUPTIONS, name_of
-from modtf.task import Task
+from modtf.pages.pictures import write_pngs
+from modtf.tasks.task import Task
 
 DOCS = Path(__file__).parents[1]
 IMAGES = 4

@@ -21,8 +21,6 @@ from modtf.analysis.contents import stands_on
 from modtf.analysis.intervals import holm
 from modtf.analysis.ratios import ratios_to
 from modtf.analysis.table import table_cells
-from modtf.analysis.text import markdown_table, with_interval
-from modtf.cell import Cell
 from modtf.experiments.modarch.studies.factors import CAPACITIES, CLAMPED, TUNED, of_mlp
 from modtf.experiments.modarch.studies.factors_cosine import (
     GIVEN,
@@ -33,6 +31,8 @@ from modtf.experiments.modarch.studies.factors_cosine import (
     routers,
     trials,
 )
+from modtf.pages.text import markdown_table, with_interval
+from modtf.tasks.cell import Cell
 
 DOCS = Path(__file__).parents[1]
 STUDIES = DOCS / "study"

@@ -19,14 +19,14 @@ from matplotlib.ticker import NullFormatter, StrMethodFormatter
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.contents import stands_on
-from modtf.analysis.figures.base import Picture, write_pngs
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.ratios import ratios_to
-from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.modarch.given import Dose, with_doses
 from modtf.experiments.modarch.studies.misrouting_cosine import all_rates
 from modtf.experiments.modarch.studies.recurrent_cosine import RATES
-from modtf.families import FAMILIES
+from modtf.pages.pictures import Picture, write_pngs
+from modtf.pages.text import markdown_table, with_interval
+from modtf.tasks.families import FAMILIES
 
 COSINE = DOCS / "study" / "misrouting_cosine_crossed.csv.gz"
 RECURRENT = DOCS / "study" / "recurrent_cosine_crossed.csv.gz"

@@ -16,9 +16,9 @@ from open_questions_tables import losses, models, num_models
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims import mean_evidence
-from modtf.analysis.text import with_interval
 from modtf.analysis.tracking import BY_RULES
 from modtf.experiments.modarch.given import WAYS, Dose, times, with_doses
+from modtf.pages.text import with_interval
 
 DOCS = Path(__file__).parents[1]
 NUM_RULES = 8

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import modtf
 from modtf.analysis.contents import stands_on
-from modtf.analysis.figures.base import write_pngs
-from modtf.analysis.text import markdown_table
 from modtf.analysis.tracking import judged_cells
+from modtf.pages.pictures import write_pngs
+from modtf.pages.text import markdown_table
 
 DOCS = Path(__file__).parents[1]
 STUDIES = DOCS / "study"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import modtf
-from modtf.analysis.text import markdown_table
+from modtf.pages.text import markdown_table
 from modtf.routing import Names, report_text, write_routing_report
 
 LAYERS, EXPERTS, DOCUMENTS, LENGTH = 6, 16, 200, 100

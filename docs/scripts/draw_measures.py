@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from modtf.analysis.figures.matrices import as_table, heat_maps
-from modtf.analysis.text import markdown_table
 from modtf.metrics import activation_measures, measure_all, uniform_activation
+from modtf.pages.text import markdown_table
 
 IMAGES = Path(__file__).parents[1] / "images"
 DPI = 80

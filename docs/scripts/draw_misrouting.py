@@ -20,16 +20,16 @@ import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims import decisive, letters, number_words
 from modtf.analysis.contents import stands_on, whole_kinds
-from modtf.analysis.figures.base import write_pngs
-from modtf.analysis.text import markdown_table
 from modtf.experiments.modarch.claims.misrouting import BLOCKS, MARGIN, NARROWER
 from modtf.experiments.modarch.given import WAYS, distance, effect, saved, times, with_doses
 from modtf.experiments.modarch.studies.misrouting import DOSES
-from modtf.families import FAMILIES
 from modtf.metrics import inverse_mutual_information
 from modtf.models.routers.clamped import clamped_matrix
+from modtf.pages.pictures import write_pngs
+from modtf.pages.text import markdown_table
 from modtf.results import find_cells
 from modtf.studies import load_study
+from modtf.tasks.families import FAMILIES
 
 DOCS = Path(__file__).parents[1]
 CROSSED = DOCS / "study" / "misrouting_crossed.csv.gz"

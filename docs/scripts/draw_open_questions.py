@@ -20,9 +20,9 @@ from scipy import stats
 
 import modtf
 from modtf.analysis.contents import stands_on
-from modtf.analysis.figures.base import NothingToDraw, write_pngs
-from modtf.analysis.text import markdown_table
-from modtf.files import write_text
+from modtf.base.files import write_text
+from modtf.pages.pictures import NothingToDraw, write_pngs
+from modtf.pages.text import markdown_table
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "open_questions.md"

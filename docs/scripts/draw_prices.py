@@ -14,9 +14,9 @@ from draw_seeds import agreement
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.contents import stands_on
-from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.modarch.given import WAYS, times, with_doses
 from modtf.metrics import MEASURES
+from modtf.pages.text import markdown_table, with_interval
 
 DOCS = Path(__file__).parents[1]
 RANKING = ("alignment", "effective_rank")

@@ -16,17 +16,17 @@ import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.contents import whole_kinds
-from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import performance_rows
 from modtf.analysis.table import table_cells
-from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.modarch.claims.misrouting import MARGIN, NARROWER
 from modtf.experiments.modarch.given import GIVEN, WAYS, effect, times
-from modtf.families import IID
+from modtf.pages.pictures import write_pngs
+from modtf.pages.text import markdown_table, with_interval
 from modtf.results import CellFolder, find_cells
 from modtf.studies import load_study
+from modtf.tasks.families import IID
 
 DOCS = Path(__file__).parents[1]
 MISROUTING = DOCS / "study" / "misrouting.zip"

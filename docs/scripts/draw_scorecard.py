@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import modtf
-from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.table import table_cells
-from modtf.analysis.text import markdown_table
 from modtf.engines.state import state_of
 from modtf.experiments.modarch.scorecard import card, compare, page
 from modtf.experiments.modarch.scorecard.search import rates_in_short, rates_table, search_of
 from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE, Frozen
+from modtf.pages.pictures import write_pngs
+from modtf.pages.text import markdown_table
 
 DOCS = Path(__file__).parents[1]
 CARD = DOCS / "study" / "scorecard_my_router.json"

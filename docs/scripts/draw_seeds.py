@@ -23,9 +23,9 @@ from modtf.analysis.claims.evidence import AGREEMENT, Evidence, mean_evidence
 from modtf.analysis.claims.numbers import measured, measures_in
 from modtf.analysis.contents import stands_on
 from modtf.analysis.intervals import holm
-from modtf.analysis.text import markdown_table, with_interval
 from modtf.analysis.tracking import rank_correlation
 from modtf.metrics import MEASURES, Measure
+from modtf.pages.text import markdown_table, with_interval
 
 DOCS = Path(__file__).parents[1]
 MODEL = ["num_rules", "width", "data_seed", "seed"]

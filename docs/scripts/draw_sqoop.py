@@ -19,14 +19,14 @@ from matplotlib.figure import Figure
 import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.claims.evidence import mean_evidence
-from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs, match_members
-from modtf.analysis.text import markdown_table, with_interval
 from modtf.experiments.questions.sets import PLAIN, TREES
 from modtf.experiments.questions.sqoop_studies import RATES
-from modtf.protocol import tail_length
+from modtf.pages.pictures import write_pngs
+from modtf.pages.text import markdown_table, with_interval
 from modtf.studies import load_study
+from modtf.tasks.protocol import tail_length
 
 DOCS = Path(__file__).parents[1]
 SHOWN = 8

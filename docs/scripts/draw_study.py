@@ -24,10 +24,10 @@ from modtf.analysis.claims.evidence import MOST_TASKS
 from modtf.analysis.claims.learning import HARDLY
 from modtf.analysis.comparable import CHOICES
 from modtf.analysis.contents import stands_on
-from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.ratios import as_ratio
-from modtf.analysis.text import markdown_table, with_interval
+from modtf.pages.pictures import write_pngs
+from modtf.pages.text import markdown_table, with_interval
 
 DOCS = Path(__file__).parents[1]
 IMAGES = DOCS / "images"

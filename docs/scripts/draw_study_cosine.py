@@ -17,10 +17,10 @@ from draw_cosine import rates, titled, trial_losses
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.table import table_cells
-from modtf.analysis.text import markdown_table
 from modtf.experiments.modarch.given import times
 from modtf.experiments.modarch.studies.factors_cosine import trials
 from modtf.experiments.modarch.studies.first_cosine import RATES, SEARCHES, variants
+from modtf.pages.text import markdown_table
 
 DOCS = Path(__file__).parents[1]
 STUDIES = DOCS / "study"

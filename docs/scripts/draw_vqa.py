@@ -19,15 +19,15 @@ from matplotlib.figure import Figure
 
 import modtf
 from modtf.analysis import IN, OUT
-from modtf.analysis.figures.base import write_pngs
 from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs
-from modtf.analysis.text import listing, markdown_table, with_interval
 from modtf.experiments.questions.digits_claims import against_chance, routed
 from modtf.experiments.questions.question import QUESTIONS
 from modtf.experiments.questions.sets import MAIN
-from modtf.families import FAMILIES
 from modtf.metrics import alignment, inverse_mutual_information
+from modtf.pages.pictures import write_pngs
+from modtf.pages.text import listing, markdown_table, with_interval
+from modtf.tasks.families import FAMILIES
 
 DOCS = Path(__file__).parents[1]
 DIGITS = FAMILIES["vqa_mnist"]

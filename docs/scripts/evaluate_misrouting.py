@@ -17,12 +17,12 @@ import pandas as pd
 from tqdm import tqdm
 
 import modtf
-from modtf.cell import Cell
-from modtf.families import FAMILIES
-from modtf.files import write_table
+from modtf.base.files import write_table
 from modtf.models.build import build_cell
 from modtf.results.cells import find_cells
 from modtf.studies import load_study
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import FAMILIES
 
 RULES: Mapping[str, Any] = {"matrix": "spread", "amount": 0.0, "hard": False}
 

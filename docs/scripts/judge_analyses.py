@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import modtf
-from modtf.analysis.text import markdown_table
+from modtf.pages.text import markdown_table
 
 DOCUMENTS, LENGTH, EXPERTS, VOCABULARY, DOMAINS = 30, 40, 16, 300, 4
 TOKENS = DOCUMENTS * LENGTH

@@ -8,7 +8,7 @@ import pandas as pd
 from open_questions_tables import ENDS, ORACLE, words
 
 from modtf.analysis.intervals import intervals
-from modtf.analysis.text import with_interval
+from modtf.pages.text import with_interval
 
 
 def examples_needed(sizes: Sequence[float], losses: Sequence[float], target: float) -> float:

@@ -20,11 +20,11 @@ from open_questions_tables import (
 )
 
 import modtf
-from modtf.analysis.figures.base import Picture
-from modtf.analysis.text import markdown_table, short_number
-from modtf.families import FAMILIES, IID
-from modtf.families.varied import zipf as zipf_law
 from modtf.metrics import measure_all
+from modtf.pages.pictures import Picture
+from modtf.pages.text import markdown_table, short_number
+from modtf.tasks.families import FAMILIES, IID
+from modtf.tasks.families.varied import zipf as zipf_law
 
 MEASURES = ("collapse_avg", "collapse_worst", "alignment", "inverse_mutual_information", "adaptation")
 OUTSIDE = ("outside", "len50", "len100", "len30_scale2")

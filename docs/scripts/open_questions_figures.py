@@ -8,9 +8,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from modtf.analysis.figures.base import Picture
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import LOG_FROM, by_variant, joined
+from modtf.pages.pictures import Picture
 
 SHIFT = 0.08  # between variants at the same place
 

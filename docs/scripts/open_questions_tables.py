@@ -9,8 +9,8 @@ from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.intervals import LEVEL, holm, intervals
 from modtf.analysis.labels import parse_options
 from modtf.analysis.ratios import ratios_to
-from modtf.analysis.text import markdown_table, short_number, with_interval
-from modtf.families import FAMILIES, IID
+from modtf.pages.text import markdown_table, short_number, with_interval
+from modtf.tasks.families import FAMILIES, IID
 
 ORACLE = "gt_modular"
 OPTIONS = ("zipf", "num_train", "noise", "withheld", "shell", "hidden", "form")

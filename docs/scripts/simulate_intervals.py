@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis import t_interval
-from modtf.analysis.text import text_table
+from modtf.pages.text import text_table
 
 NUM_SEEDS, NUM_RULES = 5, 3
 ENDS = (0.025, 0.975)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from modtf.families import IID
-from modtf.files import write_table
+from modtf.base.files import write_table
 from modtf.results import find_cells, load_history
+from modtf.tasks.families import IID
 
 COLUMNS = ["folder", "step", "data_seed", "seed", "measure", "value"]
 

@@ -7,8 +7,8 @@ from keras import ops
 import modtf
 from modtf.analysis import figures, with_kinds
 from modtf.datasets.families.base import RuleData
-from modtf.families import presets, published_conditions
 from modtf.models import Dense, Mixture, ModularModel, Router, flat
+from modtf.tasks.families import presets, published_conditions
 
 
 class Waves(RuleData):  # y = wave(slope_c x)

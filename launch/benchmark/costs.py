@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from modtf.cell import Cell
-from modtf.files import scratch_folder
+from modtf.base.files import scratch_folder
+from modtf.base.plugins import load_plugin
 from modtf.launch.benchmark.requests import MEMORY, PROFILED, Request, cell_of_row, cells_of, label_of
 from modtf.launch.benchmark.timing import (
     BASELINES,
@@ -28,8 +28,8 @@ from modtf.launch.benchmark.timing import (
 from modtf.models.base import ModularModel
 from modtf.models.build import build_cell
 from modtf.models.kernels.by_device import use_kernels
-from modtf.plugins import load_plugin
-from modtf.population import Population
+from modtf.tasks.cell import Cell
+from modtf.tasks.population import Population
 from modtf.training.arithmetic import BACKWARD
 
 PEAK_SIZE = {"gpu": 8192, "cpu": 1024}  # size of the square matrices whose product gives the peak

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modtf.files import write_text
+from modtf.base.files import write_text
+from modtf.base.words import plural
 from modtf.launch.benchmark.requests import Request, Row, cells_of, expected_seconds, key_of, label_of
 from modtf.training.machine import thread_variables
-from modtf.words import plural
 
 COMMAND = (sys.executable, "-m", "modtf.launch.benchmark.costs")
 NO_END = 1e6  # seconds

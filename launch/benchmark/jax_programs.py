@@ -17,8 +17,8 @@ from modtf.datasets.device import DeviceStream
 from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run, StepProgram, run_of
 from modtf.models.base import ModularModel
 from modtf.models.kernels.by_device import ACCELERATOR, kernels
-from modtf.population import Population
-from modtf.protocol import MIXED, Training
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import MIXED, Training
 from modtf.training.arithmetic import STEPS_PER_PROGRAM, steps_that_fit
 from modtf.training.compile import compile_model
 from modtf.training.machine import processor_name

@@ -11,17 +11,17 @@ from typing import Any
 
 from absl import flags
 
-from modtf.cell import Cell
-from modtf.checks import check_choice, check_integer
-from modtf.families import FAMILIES, with_free_rules
+from modtf.base.checks import check_choice, check_integer
+from modtf.base.plugins import load_plugin
 from modtf.launch.set_options import Settings, check_known, settings_given
 from modtf.models.architectures.sizes import check_size
 from modtf.models.routers import ROUTERS, default_variants
-from modtf.plugins import load_plugin
-from modtf.protocol import KERNELS, PLACES, PRECISIONS
-from modtf.sizes import check_members
 from modtf.studies.grid import grid
 from modtf.studies.point import cell_of, check_cell, share_options
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import FAMILIES, with_free_rules
+from modtf.tasks.memory import check_members
+from modtf.tasks.protocol import KERNELS, PLACES, PRECISIONS
 
 Request = Mapping[str, Any]
 Row = dict[str, Any]

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from modtf.analysis.text import text_table
 from modtf.launch.benchmark.requests import MEMORY, PUBLISHED_MEMBERS
 from modtf.launch.benchmark.timing import BASELINES
+from modtf.pages.text import text_table
 
 Row = Mapping[str, Any]
 #: heading -> how a row fills it, as `str.format` does or a function; empty where the row lacks what it needs

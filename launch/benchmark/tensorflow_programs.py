@@ -18,8 +18,8 @@ from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.programs import programs_of
 from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run, StepProgram, run_of, timed
 from modtf.models.base import ModularModel
-from modtf.population import Population
-from modtf.protocol import MIXED, Protocol, Training
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import MIXED, Protocol, Training
 from modtf.training.arithmetic import STEPS_PER_PROGRAM, steps_that_fit
 from modtf.training.batches import HostBatches
 from modtf.training.compile import compile_model

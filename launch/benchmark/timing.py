@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from modtf.registry import Registry
+from modtf.base.registry import Registry
 
 Clock = Callable[[], float]
 Run = Callable[[int], float]  # does about n steps and returns the seconds of one

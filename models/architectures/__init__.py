@@ -4,7 +4,7 @@ adds one from outside. Importing this module does not import Keras."""
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from modtf.registry import Registry
+from modtf.base.registry import Registry
 
 if TYPE_CHECKING:
     from modtf.models.base import ModularModel

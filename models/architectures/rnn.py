@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from modtf.checks import check_choice
+from modtf.base.checks import check_choice
 from modtf.models.architectures import register_architecture
 from modtf.models.architectures.sizes import rnn_state
 from modtf.models.base import ModularModel

@@ -6,11 +6,11 @@ R rules, M modules (R as published, or 1 for monolithic), e the width, d = 4e.
 import math
 from collections.abc import Callable
 
-from modtf.cell import Cell
-from modtf.checks import check_integer
-from modtf.memory import check_fits
+from modtf.base.checks import check_integer
+from modtf.base.memory import check_fits
 from modtf.models.own import MODELS
-from modtf.sizes import cell_bytes
+from modtf.tasks.cell import Cell
+from modtf.tasks.memory import cell_bytes
 
 
 def mlp_hidden(width: int, num_modules: int) -> int:

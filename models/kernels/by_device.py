@@ -14,8 +14,8 @@ from typing import Any
 
 import keras
 
-from modtf.checks import check_choice
-from modtf.protocol import KERNELS
+from modtf.base.checks import check_choice
+from modtf.tasks.protocol import KERNELS
 
 CPU, ACCELERATOR = KERNELS
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from modtf.family import Family
+from modtf.base.registry import Registry, check_known_options, options_of
+from modtf.base.space import parse_named
 from modtf.metrics.registry import MEASURES, check_row
-from modtf.registry import Registry, check_known_options, options_of
-from modtf.space import parse_named
-from modtf.variants import PUBLISHED
+from modtf.tasks.family import Family
+from modtf.tasks.variants import PUBLISHED
 
 if TYPE_CHECKING:
     from modtf.models.routers.base import Router, RouterSetup

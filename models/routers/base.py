@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from modtf.checks import check_integer
+from modtf.base.checks import check_integer
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.gradients import noted
 from modtf.models.layers import weight_of
@@ -92,7 +92,7 @@ class Router(keras.layers.Layer):
     depends_only_on_rule: ClassVar[bool] = False
     penalty_name: ClassVar[str | None] = None  # the name under which `penalty` is reported, if there is one
     #: the values of its options that tuning tries by default: ("strength=0.1:10:log", "k=1,2,4"), see
-    #: `modtf.space`. Values that the constructor rejects for the number of rules and modules are left out
+    #: `modtf.base.space`. Values that the constructor rejects for this number of rules are left out
     tunable: ClassVar[tuple[str, ...]] = ()
     penalises_scores: ClassVar[bool] = False  # whether `penalty` is called with (activation, scores)
     #: whether p of a token depends on other tokens of its batch. A recurrence, which sees one token of every

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from modtf.checks import check_number
+from modtf.base.checks import check_number
 from modtf.models.kernels.choice import largest, softmax_among, underused
 from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 from keras import ops
 
-from modtf.checks import check_choice, check_integer, check_number
+from modtf.base.checks import check_choice, check_integer, check_number
 from modtf.models.initial import noise_keys
 from modtf.models.kernels.noise import threefry, uniform_noise
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router, RouterSetup, whole_batch
-from modtf.task import Task
+from modtf.tasks.task import Task
 
 MATRICES = ("spread", "block", "collapsed")
 

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from modtf.checks import check_integer, check_number
+from modtf.base.checks import check_integer, check_number
 from modtf.models.kernels.sums import softmax
 from modtf.models.layers import Dense, MemberLayer
 from modtf.models.routers import register_router

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from modtf.checks import check_number
+from modtf.base.checks import check_number
 from modtf.models.initial import noise_keys
 from modtf.models.kernels.choice import largest
 from modtf.models.kernels.noise import uniform_noise

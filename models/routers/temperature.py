@@ -1,6 +1,6 @@
 """The router `temperature`."""
 
-from modtf.checks import check_number
+from modtf.base.checks import check_number
 from modtf.models.kernels.sums import softmax
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router, RouterSetup

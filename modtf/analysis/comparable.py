@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from modtf.analysis.labels import kind_label
-from modtf.checks import check_choice, check_names
+from modtf.base.checks import check_choice, check_names
 from modtf.results.schema import CELL, CHECKPOINTS, KIND, MEMBER, SCORE
 
 POOLED = "pooled"  # the mean of last and best for each model, as in the main figures of the released code

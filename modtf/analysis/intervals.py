@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from modtf.checks import check_choice, check_level, check_names
+from modtf.base.checks import check_choice, check_level, check_names
 from modtf.results.schema import CELL, SCORE
 
 LEVEL = 0.95

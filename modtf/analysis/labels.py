@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from modtf.families import FAMILIES, Family, Option
 from modtf.results.schema import KIND
-from modtf.task import Task
-from modtf.variants import RANDOM as RANDOM
+from modtf.tasks.families import FAMILIES, Family, Option
+from modtf.tasks.task import Task
+from modtf.tasks.variants import RANDOM as RANDOM
 
 CHECKPOINT_WORDS = {
     "tail": "the mean over evaluations at the end of training",

@@ -21,7 +21,7 @@ from modtf.analysis.intervals import (
 from modtf.analysis.labels import known_variants, said_by_families, with_kinds
 from modtf.analysis.ranking import share_error
 from modtf.analysis.rows import activation_rows, performance_rows
-from modtf.checks import check_choice, check_level
+from modtf.base.checks import check_choice, check_level
 from modtf.metrics import smaller_is_better
 from modtf.results.schema import CELL, KIND, SCORE
 

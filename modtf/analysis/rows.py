@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import pandas as pd
 
 from modtf.analysis.labels import RANDOM, task_of
-from modtf.families import FAMILIES, IID
 from modtf.metrics import activation_measures, measure_all, uniform_activation
 from modtf.results.schema import KIND
+from modtf.tasks.families import FAMILIES, IID
 
 IN, OUT = "in distribution", "out of distribution"
 #: for readers of collapse, where `has_unequal_rules`

@@ -11,14 +11,14 @@ from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.table import tables_of
 from modtf.analysis.trained import TrainedModels
-from modtf.checks import check_choice
+from modtf.base.checks import check_choice
+from modtf.base.words import plural
 from modtf.results import find_cells, load_results
 from modtf.results.schema import CELL, SCORE
 from modtf.results.tables import Progress
-from modtf.words import plural
 
 if TYPE_CHECKING:
-    from modtf.analysis.figures.base import Picture
+    from modtf.pages.pictures import Picture
 
 
 class Study(TrainedModels):

@@ -18,12 +18,12 @@ from modtf.analysis.rows import (
     performance_rows,
     random_at_places,
 )
-from modtf.analysis.text import listing, percent_of, span, text_table
-from modtf.cell import Cell
-from modtf.families import FAMILIES
 from modtf.metrics import MEASURES, activation_measures
-from modtf.protocol import TRAINING_FACTOR, Protocol
+from modtf.pages.text import listing, percent_of, span, text_table
 from modtf.results.schema import KIND
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import FAMILIES
+from modtf.tasks.protocol import TRAINING_FACTOR, Protocol
 from modtf.training.arithmetic import epochs_of
 
 BY = ["variant", "column"]

@@ -15,8 +15,8 @@ from scipy import stats
 
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT
 from modtf.analysis.labels import categorise, parse_options, place_label, with_kinds
-from modtf.analysis.text import percent_of, plural, text_table
 from modtf.metrics import GROUPS, MEASURES, activation_measures
+from modtf.pages.text import percent_of, plural, text_table
 from modtf.results import KIND
 
 TRUTH = "alignment"

@@ -19,7 +19,7 @@ from modtf.analysis.labels import in_report_order, said_by_families, variant_lab
 from modtf.analysis.learned import shares_learned
 from modtf.analysis.rows import activation_rows, performance_rows
 from modtf.analysis.tracking import judge_measures, learned_measures
-from modtf.checks import check_level
+from modtf.base.checks import check_level
 from modtf.results import Activations, CellFolder, load_activations, load_history, with_categories
 from modtf.results.schema import COLUMNS, KIND, MEMBER, SCORE
 from modtf.results.tables import Progress

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from modtf.registry import Registry
+from modtf.base.registry import Registry
 
 if TYPE_CHECKING:
     from modtf.engines.work import Engine

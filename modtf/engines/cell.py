@@ -14,8 +14,8 @@ import keras
 import numpy as np
 import pandas as pd
 
-from modtf.cell import Cell
-from modtf.checks import check_choice, check_path, check_type
+from modtf.base.checks import check_choice, check_path, check_type
+from modtf.base.files import check_writable, remove_unfinished, write_text
 from modtf.engines.lock import held
 from modtf.engines.state import (
     State,
@@ -29,17 +29,17 @@ from modtf.engines.state import (
 )
 from modtf.engines.train_cell import shape_of, train_cell
 from modtf.evaluation.outputs import check_conditions, find_outputs
-from modtf.files import check_writable, remove_unfinished, write_text
 from modtf.models.architectures.sizes import check_size
 from modtf.models.base import ModularModel
 from modtf.models.build import build_cell, trains_alone
 from modtf.models.own import MODELS, explained
-from modtf.population import Population
-from modtf.protocol import PLACES
 from modtf.results import schema
 from modtf.results.cells import read_config
 from modtf.results.manifest import MANIFEST, damage_of, write_manifest
 from modtf.results.schema import CONFIG, HISTORY, RESULTS, read_activations, read_values
+from modtf.tasks.cell import Cell
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import PLACES
 from modtf.training import checkpoint_file
 from modtf.training.fit import check_callbacks
 from modtf.training.machine import provenance

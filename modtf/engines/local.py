@@ -20,13 +20,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from modtf.cell import Cell
-from modtf.checks import check_integer
+from modtf.base.checks import check_integer
+from modtf.base.memory import memory_of
+from modtf.base.termination import exit_on_sigterm
 from modtf.engines import register_engine
 from modtf.engines.work import Event, Outcome, Work, work_on
-from modtf.memory import memory_of
 from modtf.results.schema import PRIVATE
-from modtf.termination import exit_on_sigterm
+from modtf.tasks.cell import Cell
 from modtf.training.machine import default_workers, processors, thread_variables
 
 PATIENCE = 60.0  # seconds for a worker to save its cell when the study is interrupted

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, SoftFileLock, Timeout
 
-from modtf.files import write_text
+from modtf.base.files import write_text
 from modtf.results.schema import PRIVATE
 
 PATIENCE = 0.3  # seconds to wait for a lock: `is_held` of another process takes it for less

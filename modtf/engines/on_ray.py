@@ -5,11 +5,11 @@ import os
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from modtf.cell import Cell
-from modtf.checks import check_integer, check_number
+from modtf.base.checks import check_integer, check_number
+from modtf.base.extras import need
 from modtf.engines import register_engine
 from modtf.engines.work import Event, Outcome, Work, work_on
-from modtf.extras import need
+from modtf.tasks.cell import Cell
 from modtf.training.machine import thread_variables
 
 RECYCLE = 20  # cells after which Ray replaces a worker

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from modtf.cell import Cell
+from modtf.base.words import plural, progress_bar
 from modtf.engines.lock import is_held
 from modtf.engines.state import State, state_of, write_asked
 from modtf.engines.work import Engine, Event, Outcome, Work, nothing_to_do
-from modtf.words import plural, progress_bar
+from modtf.tasks.cell import Cell
 
 POLL = 1.0  # seconds between checks whether other processes still work on their cells
 FORMAT = "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}"

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modtf.cell import Cell
+from modtf.base.files import remove_unfinished, write_text
+from modtf.base.registry import Registry
+from modtf.base.version import __version__
 from modtf.engines.lock import remove_left
-from modtf.families import FAMILIES
-from modtf.files import remove_unfinished, write_text
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS, hash_of_source
 from modtf.models.routers import ROUTERS
-from modtf.registry import Registry
 from modtf.results.cells import is_finished, read_config
 from modtf.results.manifest import MANIFEST, damage_of, read_json, write_manifest
 from modtf.results.schema import CONFIG, ERROR, PRIVATE
-from modtf.task import science_hash
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import FAMILIES
+from modtf.tasks.task import science_hash
 from modtf.training import checkpoint_file
-from modtf.version import __version__
 
 SOURCE = "source"  # in the config: hash of a registered model's file; "router_source", ... of other parts
 

@@ -11,21 +11,21 @@ import keras
 import numpy as np
 import pandas as pd
 
-from modtf.cell import Cell
+from modtf.base.files import atomic_path
+from modtf.base.registry import resolve
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.programs import lend
 from modtf.evaluation.scores import Scores, stack_scores, without
-from modtf.families import IID
-from modtf.files import atomic_path
 from modtf.models.base import ModularModel
 from modtf.models.build import parameters_of_member
 from modtf.models.kernels.by_device import kernels
-from modtf.population import Population
-from modtf.registry import resolve
 from modtf.results.schema import DIVERGED, LOGS, write_activations, write_history, write_results
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import IID
+from modtf.tasks.population import Population
+from modtf.tasks.variants import TRAINER
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.trainer import TrainerContext
-from modtf.variants import TRAINER
 
 MEASURED = ("measure", "condition", "place", "value")
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from modtf.cell import Cell
+from modtf.base.files import FULL
+from modtf.base.plugins import load_plugin
+from modtf.base.registry import resolve
 from modtf.engines.lock import HeldError, NoLocksError, held, this_process
 from modtf.engines.state import State, finishing, state_of, state_under_lock, write_error
-from modtf.files import FULL
-from modtf.plugins import load_plugin
-from modtf.registry import resolve
 from modtf.results.manifest import diverged
+from modtf.tasks.cell import Cell
 
 Report = Callable[[int], None]  # receives the number of finished steps of a cell
 #: trains a cell: (cell, folder that holds the cell's folder, report)

@@ -9,12 +9,12 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from modtf.base.kept import Kept
 from modtf.evaluation.batches import Source
 from modtf.evaluation.elementwise import error_of, loss_of
 from modtf.evaluation.programs import programs_of, with_xla
-from modtf.kept import Kept
-from modtf.observed import Place
-from modtf.population import Population
+from modtf.tasks.observed import Place
+from modtf.tasks.population import Population
 
 STEPS_AT_ONCE = 20  # hides Python's work between batches, yet allows interruption
 State = dict[str, dict[str, np.ndarray]]  # name of a metric -> name of a variable -> its value

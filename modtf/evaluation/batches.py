@@ -12,18 +12,18 @@ import tensorflow as tf
 from keras import ops
 
 from modtf import metrics
-from modtf.checks import check_choice
-from modtf.condition import Condition
+from modtf.base.checks import check_choice
 from modtf.datasets import host_ops
 from modtf.datasets.device import DeviceStream
 from modtf.datasets.families.base import data_class
 from modtf.datasets.plan import StreamPlan
 from modtf.datasets.streaming import pipeline
 from modtf.evaluation.programs import pipelines_of, waiting_iterators
-from modtf.families import Family
 from modtf.models.kernels.by_device import on_cpu
-from modtf.population import Population
-from modtf.protocol import PLACES
+from modtf.tasks.condition import Condition
+from modtf.tasks.families import Family
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import PLACES
 
 Needed = Callable[[Any, Any, Any], Any]  # (step, features, target) -> what an accumulator reads
 LARGEST_KEPT = 1 << 24  # bytes of a batch; a waiting iterator holds a few batches

@@ -5,8 +5,8 @@ from typing import Any
 
 from keras import ops
 
-from modtf.registry import resolve
-from modtf.settings import SETTINGS
+from modtf.base.registry import resolve
+from modtf.tasks.settings import SETTINGS
 
 
 def absolute_error(target, output):

@@ -8,21 +8,21 @@ from typing import Any
 import keras
 import numpy as np
 
-from modtf.checks import check_choice, check_type
-from modtf.condition import IID
+from modtf.base.checks import check_choice, check_type
+from modtf.base.registry import resolve
 from modtf.evaluation.accumulate import Accumulator, ActivationSums, PerformanceSums, State
 from modtf.evaluation.batches import alike, choose_place, evaluation_batches
 from modtf.evaluation.outputs import failures_explained, find_outputs, find_routers, measured_population
 from modtf.evaluation.programs import compiled_of
 from modtf.evaluation.scores import Rows, Scores, measure_members, rates, rows_of_sums, without
-from modtf.family import Family
 from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
-from modtf.observed import Probe, at_place
-from modtf.population import Population
-from modtf.protocol import Evaluation
-from modtf.registry import resolve
-from modtf.task import SPLITS, Task
+from modtf.tasks.condition import IID
+from modtf.tasks.family import Family
+from modtf.tasks.observed import Probe, at_place
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import Evaluation
+from modtf.tasks.task import SPLITS, Task
 from modtf.xla.switches import use_precision
 
 

@@ -11,15 +11,15 @@ from typing import Any
 import keras
 import numpy as np
 
+from modtf.base.kept import Kept
 from modtf.datasets.streaming import stream
 from modtf.evaluation.batches import alike
-from modtf.kept import Kept
 from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
-from modtf.observed import Place
-from modtf.population import Population
-from modtf.protocol import Evaluation
-from modtf.task import Task
+from modtf.tasks.observed import Place
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import Evaluation
+from modtf.tasks.task import Task
 
 EXAMPLES = 2
 _kept_examples = Kept(8)  # several models share them, since TensorFlow prepares each pipeline anew

@@ -26,10 +26,10 @@ from typing import Any
 
 import keras
 
-from modtf.kept import Kept
+from modtf.base.kept import Kept
 from modtf.models.kernels.by_device import on_cpu
 from modtf.models.kernels.gradients import no_gradients_kept
-from modtf.population import Population
+from modtf.tasks.population import Population
 from modtf.xla.switches import no_retracing_advice, xla_alone
 
 LARGEST = 1 << 22  # weights; tracing costs little compared with the training of a larger model

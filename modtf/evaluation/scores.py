@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from modtf import metrics
-from modtf.condition import BY_FREQUENCY, GAP, IID
 from modtf.datasets.families.variations import input_bits
-from modtf.families.varied import TRAIN_DATA, irreducible, option_of
-from modtf.family import Family
-from modtf.observed import at_place
-from modtf.population import Population
-from modtf.task import Task
+from modtf.tasks.condition import BY_FREQUENCY, GAP, IID
+from modtf.tasks.families.varied import TRAIN_DATA, irreducible, option_of
+from modtf.tasks.family import Family
+from modtf.tasks.observed import at_place
+from modtf.tasks.population import Population
+from modtf.tasks.task import Task
 
 MEASURES_OF_PERFORMANCE = ("loss", "error")
 Rows = dict[tuple[str, str, str], np.ndarray]  # (measure, condition, place): values [P]

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.checks import check_choice
+from modtf.base.checks import check_choice
 from modtf.evaluation.scores import measure_members
 from modtf.metrics import GROUPS
-from modtf.protocol import tail_of
 from modtf.results.cells import Source, find_cells
 from modtf.results.schema import CHECKPOINTS
 from modtf.results.tables import read_matrices
+from modtf.tasks.protocol import tail_of
 
 
 @dataclass(frozen=True)

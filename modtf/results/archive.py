@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from modtf.files import atomic_path, check_ratio, scratch_folder
+from modtf.base.files import atomic_path, check_ratio, scratch_folder
+from modtf.base.version import __version__
+from modtf.base.words import plural
 from modtf.results.manifest import MANIFEST, READ, write_manifest
 from modtf.results.schema import ACTIVATION, CONFIG, read_activations
-from modtf.version import __version__
-from modtf.words import plural
 
 if TYPE_CHECKING:
     from modtf.results.cells import CellFolder

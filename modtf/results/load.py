@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.families import FAMILIES
 from modtf.metrics import MEASURES, activation_measures
 from modtf.results.activations import load_activations
 from modtf.results.cells import CellFolder, Source, find_cells
@@ -24,6 +23,7 @@ from modtf.results.schema import (
     with_place,
 )
 from modtf.results.tables import Progress, read_tables
+from modtf.tasks.families import FAMILIES
 
 TEXTS = [name for name, dtype in COLUMNS.items() if dtype == "str"]
 JOINED = {"protocol": "str", "folder": "str"}  # columns that loading adds

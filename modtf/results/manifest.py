@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from modtf.files import WRITING, write_text
+from modtf.base.files import WRITING, write_text
+from modtf.base.version import __version__
 from modtf.results.schema import (
     ACTIVATION,
     CONFIG,
@@ -24,8 +25,7 @@ from modtf.results.schema import (
     RESULTS,
     read_values,
 )
-from modtf.task import science_hash
-from modtf.version import __version__
+from modtf.tasks.task import science_hash
 
 MANIFEST = "manifest.json"
 READ = (

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from modtf.cell import VARIANTS as VARIANTS
-from modtf.files import UNREADABLE, atomic_path, check_ratio, write_csv
-from modtf.observed import at_place
+from modtf.base.files import UNREADABLE, atomic_path, check_ratio, write_csv
+from modtf.tasks.cell import VARIANTS as VARIANTS
+from modtf.tasks.observed import at_place
 
 RESULTS = "results.csv"
 HISTORY = "history.csv"

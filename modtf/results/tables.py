@@ -12,10 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.cell import Cell
-from modtf.checks import check_callable
+from modtf.base.checks import check_callable
 from modtf.metrics import MEASURES
-from modtf.observed import Place, at_place
 from modtf.results.cells import CellFolder
 from modtf.results.schema import (
     ACTIVATION,
@@ -32,6 +30,8 @@ from modtf.results.schema import (
     read_activations,
     read_values,
 )
+from modtf.tasks.cell import Cell
+from modtf.tasks.observed import Place, at_place
 
 ROUNDING = 1e-4  # how far a measure in a table may lie outside its range
 ROUNDED = 1 / 500  # how far a row's sum may differ from one; archives round numbers to 2048ths

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from modtf.analysis.figures.base import STYLE, Picture
+from modtf.pages.pictures import STYLE, Picture
 from modtf.routing.names import Names
 
 GREY = "#999999"  # chance

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from modtf.cell import Cell
 from modtf.models.own import MODELS
-from modtf.population import Population
-from modtf.protocol import TRAINING_FACTOR, Evaluation
-from modtf.sizes import cell_bytes
+from modtf.tasks.cell import Cell
+from modtf.tasks.memory import cell_bytes
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import TRAINING_FACTOR, Evaluation
 from modtf.training.arithmetic import ACCELERATION, BACKWARD, epochs_of, step_flops
 
 SMALL = 50_000  # parameters that cost a core as much as everything else in a small model

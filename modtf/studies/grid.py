@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, TypeVar
 
-from modtf.cell import Cell
 from modtf.studies.point import cell_of
+from modtf.tasks.cell import Cell
 
 Point = Mapping[str, Any]
 T = TypeVar("T")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modtf.cell import Cell
-from modtf.checks import did_you_mean
-from modtf.plugins import PluginError, load_plugin
-from modtf.registry import Registry
+from modtf.base.checks import did_you_mean
+from modtf.base.plugins import PluginError, load_plugin
+from modtf.base.registry import Registry
 from modtf.studies.point import check_cells
+from modtf.tasks.cell import Cell
 
 
 def check_study(name: str, cells: Any) -> None:

@@ -4,19 +4,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from modtf.cell import Cell
-from modtf.checks import check_choice, check_integer
-from modtf.families import FAMILIES, Family
+from modtf.base.checks import check_choice, check_integer
+from modtf.base.registry import check_known_options, options_of, options_of_function, resolve
+from modtf.base.words import plural
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_size, check_width
 from modtf.models.own import MODELS, options_of_model
 from modtf.models.routers import ROUTERS
-from modtf.protocol import MOST, Evaluation, Protocol, Training, preset
-from modtf.registry import check_known_options, options_of, options_of_function, resolve
-from modtf.sizes import check_members
-from modtf.task import FIELDS, Task, science_hash
-from modtf.variants import ROUTER
-from modtf.words import plural
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import FAMILIES, Family
+from modtf.tasks.memory import check_members
+from modtf.tasks.protocol import MOST, Evaluation, Protocol, Training, preset
+from modtf.tasks.task import FIELDS, Task, science_hash
+from modtf.tasks.variants import ROUTER
 
 #: names in a point besides its task and options
 CELL_FIELDS = ("width", "variant", "architecture", "preset", "protocol", "tasks", "seeds", "members")

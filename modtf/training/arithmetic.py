@@ -3,7 +3,7 @@
 import warnings
 from functools import cache
 
-from modtf.protocol import Training, tail_length
+from modtf.tasks.protocol import Training, tail_length
 
 BACKWARD = 3  # a training step costs three forward passes: backward needs two more products each
 ACCELERATION = 50  # an accelerator equals at least this many cores

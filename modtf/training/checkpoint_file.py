@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from modtf.files import atomic_path, flush
+from modtf.base.files import atomic_path, flush
 
 Arrays = dict[str, np.ndarray]
 

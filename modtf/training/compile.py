@@ -9,8 +9,8 @@ from keras import ops
 from modtf.evaluation.elementwise import loss_of
 from modtf.evaluation.programs import Compiled, compiled_of, with_xla
 from modtf.models.kernels.by_device import kernels
-from modtf.population import Population
-from modtf.protocol import Training
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import Training
 from modtf.training.optimizer import make_optimizer
 from modtf.xla.switches import use_precision
 

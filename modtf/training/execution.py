@@ -10,8 +10,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from modtf.base.kept import Kept
 from modtf.evaluation.programs import compiled_of
-from modtf.kept import Kept
 from modtf.models.base import ModularModel
 from modtf.models.kernels.by_device import CPU, kernels, on_cpu
 from modtf.training.arithmetic import ACCELERATION, step_flops, steps_that_fit

@@ -8,19 +8,19 @@ from typing import Any
 
 import keras
 
+from modtf.base.words import progress_bar
 from modtf.datasets.device import DeviceStream
 from modtf.datasets.streaming import stream
 from modtf.evaluation.batches import choose_place
 from modtf.evaluation.programs import programs_of
-from modtf.population import Population
-from modtf.protocol import Training
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import Training
 from modtf.training.arithmetic import epochs_of, largest_divisor, warn_of_few_evaluations
 from modtf.training.batches import Batches, DeviceBatches, HostBatches, Stream
 from modtf.training.callbacks.checkpoint import CheckpointCallback, identity_of, skip_steps
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback
 from modtf.training.compile import compile_model
 from modtf.training.execution import can_use_large_programs, steps_of_seconds, use_large_programs
-from modtf.words import progress_bar
 
 
 def fit_model(

@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from modtf.version import __version__
+from modtf.base.version import __version__
 
 
 def processors() -> int:

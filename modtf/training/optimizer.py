@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from modtf.models.kernels.gradients import noted
-from modtf.protocol import Training
+from modtf.tasks.protocol import Training
 from modtf.xla.switches import replica_context
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import keras
 
-from modtf.checks import check_choice, check_integer
-from modtf.registry import Registry
-from modtf.task import Task
+from modtf.base.checks import check_choice, check_integer
+from modtf.base.registry import Registry
+from modtf.tasks.task import Task
 from modtf.training.trainer import TrainerContext, checked_by
 
 #: how the router starts -> a function of (context, steps) that fits it before training

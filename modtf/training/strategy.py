@@ -5,8 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from modtf.checks import check_choice, check_names
-from modtf.protocol import STRATEGIES
+from modtf.base.checks import check_choice, check_names
+from modtf.tasks.protocol import STRATEGIES
 
 
 def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:

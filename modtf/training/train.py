@@ -7,15 +7,15 @@ from pathlib import Path
 
 import keras
 
-from modtf.checks import check_choice, check_integer, check_names, check_path, check_type
+from modtf.base.checks import check_choice, check_integer, check_names, check_path, check_type
+from modtf.base.files import check_file_writable, check_ratio
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.outputs import find_outputs
-from modtf.files import check_file_writable, check_ratio
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.base import ModularModel
-from modtf.population import Population
-from modtf.protocol import MOST, PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
-from modtf.task import Task
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import MOST, PLACES, TRAINING_FACTOR, Evaluation, Protocol, Training
+from modtf.tasks.task import Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.fit import check_callbacks, fit_model, scope_of
 from modtf.training.strategy import check_devices

@@ -8,15 +8,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from modtf.cell import Cell
-from modtf.checks import check_name
+from modtf.base.checks import check_name
+from modtf.base.registry import check_known_options, options_of_function, resolve
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.scores import without
-from modtf.families import IID
 from modtf.metrics.registry import MEASURES, check_row
-from modtf.population import Population
-from modtf.protocol import TRAINING_FACTOR, Training
-from modtf.registry import check_known_options, options_of_function, resolve
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import IID
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import TRAINING_FACTOR, Training
 from modtf.training.arithmetic import epochs_of
 from modtf.training.batches import Stream
 from modtf.training.callbacks.evaluate import BestWeights, Clock, EvaluateCallback, TailCallback

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Collection, Mapping
 
-from modtf.cell import Cell
+from modtf.base.space import Axis, Range, Values, parse_axis, parse_named
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
-from modtf.space import Axis, Range, Values, parse_axis, parse_named
 from modtf.studies.estimate import parameters_of
 from modtf.studies.point import OPTIONS
+from modtf.tasks.cell import Cell
 from modtf.tuning.search import LEARNING_RATE, LONGEST, Search, known_options, with_values
 
 DRAWN = 17  # settings that Hyperband's first rounds need: 9 + 5 + 3

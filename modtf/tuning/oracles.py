@@ -17,9 +17,9 @@ import keras_tuner
 from keras_tuner.engine.base_tuner import BaseTuner
 from keras_tuner.engine.trial import Trial
 
-from modtf.cell import Cell
-from modtf.files import scratch_folder, write_text
-from modtf.space import Values
+from modtf.base.files import scratch_folder, write_text
+from modtf.base.space import Values
+from modtf.tasks.cell import Cell
 from modtf.tuning.search import LONGEST, SPREAD, Search, in_words, unreadable
 from modtf.tuning.trials import mean_validation
 

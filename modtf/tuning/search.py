@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from modtf.cell import Cell
-from modtf.files import write_text
-from modtf.space import Axis, Values, parse_axis
+from modtf.base.files import write_text
+from modtf.base.space import Axis, Values, parse_axis
+from modtf.base.version import __version__
+from modtf.base.words import plural
 from modtf.studies.point import OPTIONS, options_known
-from modtf.task import science_hash
+from modtf.tasks.cell import Cell
+from modtf.tasks.task import science_hash
 from modtf.training.arithmetic import epochs_of
-from modtf.version import __version__
-from modtf.words import plural
 
 SEARCHES = "searches"  # in a tuning's folder; its other folders are the cells of trials
 DEFINITION = "search.json"

@@ -11,13 +11,13 @@ import pandas as pd
 
 from modtf.analysis.intervals import LEVEL, intervals
 from modtf.analysis.table import PERCENT
-from modtf.analysis.text import plural, text_table
-from modtf.cell import Cell
 from modtf.engines.state import state_of
-from modtf.families import IID
-from modtf.protocol import tail_of
+from modtf.pages.text import plural, text_table
 from modtf.results.schema import HISTORY, read_values
 from modtf.studies.point import OPTIONS
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import IID
+from modtf.tasks.protocol import tail_of
 from modtf.tuning.search import (
     EPOCHS,
     LEARNING_RATE,

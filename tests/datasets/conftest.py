@@ -9,7 +9,7 @@ import pytest
 from registering import forgotten
 
 from modtf import Task, stream
-from modtf.families import FAMILIES, Family, register_family
+from modtf.tasks.families import FAMILIES, Family, register_family
 
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 

@@ -6,7 +6,7 @@ import tensorflow_datasets as tfds
 
 from modtf.datasets import base_images
 from modtf.datasets.streaming import stream
-from modtf.task import Task
+from modtf.tasks.task import Task
 
 
 @pytest.fixture(autouse=True)

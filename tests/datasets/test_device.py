@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from modtf.datasets.device import DeviceStream
 from modtf.datasets.families.base import RuleData
-from modtf.families import FAMILIES
-from modtf.task import Task
+from modtf.tasks.families import FAMILIES
+from modtf.tasks.task import Task
 
 STEPS, FIRST, BATCH = 10, 60, 32  # crosses the border of a block of 64 steps, if a family has blocks
 

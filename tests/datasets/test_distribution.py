@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from modtf.task import SPLITS
+from modtf.tasks.task import SPLITS
 
 P = 1e-4  # probability of a false alarm if the seed were not fixed
 

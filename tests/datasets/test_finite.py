@@ -12,7 +12,7 @@ from modtf.datasets.device import DeviceStream
 from modtf.datasets.families.base import RuleData
 from modtf.datasets.random import shuffled
 from modtf.evaluation.batches import alike, make_batches
-from modtf.families.mlp import MLP
+from modtf.tasks.families.mlp import MLP
 
 SIZES = {"train": 30, "validation": 7, "test": 23}
 

@@ -1,4 +1,4 @@
-"""The options of `modtf.families.varied`: each against its definition, computed anew in NumPy."""
+"""The options of `modtf.tasks.families.varied`: each against its definition, computed anew in NumPy."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy import stats
 from modtf import Cell, Task
 from modtf.datasets.device import DeviceStream
 from modtf.datasets.families.variations import input_bits
-from modtf.families.varied import zipf
+from modtf.tasks.families.varied import zipf
 
 ARCHS = ("mlp", "mha", "rnn")
 P = 1e-4  # probability of a false alarm if the seed were not fixed

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from modtf.cell import Cell
 from modtf.engines.state import state_of
 from modtf.results import find_cells, load_activations, load_history, load_results
+from modtf.tasks.cell import Cell
 
 CLOCK = ("seconds", "members_times_steps_per_second")
 WAYS = ("flipped", "cut off", "emptied", "removed", "swapped")

@@ -8,10 +8,10 @@ import pytest
 from flag_values import given as given_to
 from processes import command
 
-from modtf.families import with_free_rules
 from modtf.launch import bench
 from modtf.launch.benchmark.requests import DEVICE_TABLE, cells_of, combinations, key_of, requests_of_flags
-from modtf.protocol import KERNELS, PRECISIONS
+from modtf.tasks.families import with_free_rules
+from modtf.tasks.protocol import KERNELS, PRECISIONS
 
 run = partial(command, "bench", timeout=600)
 given = partial(given_to, bench)

@@ -6,18 +6,18 @@ import pytest
 from flag_values import given
 from registering import forgotten
 
-from modtf.cell import VARIANTS
-from modtf.families import FAMILIES, register_family
-from modtf.families.mlp import MLP
 from modtf.launch import run, sweep
 from modtf.launch.cells import cells_of_flags, choose_cells, warn_without_effect
 from modtf.launch.cli import help_of
 from modtf.models.routers import ROUTERS, register_router
 from modtf.models.routers.base import Router
-from modtf.protocol import Protocol
 from modtf.studies import load_study
-from modtf.task import Task
-from modtf.variants import Variant
+from modtf.tasks.cell import VARIANTS
+from modtf.tasks.families import FAMILIES, register_family
+from modtf.tasks.families.mlp import MLP
+from modtf.tasks.protocol import Protocol
+from modtf.tasks.task import Task
+from modtf.tasks.variants import Variant
 
 
 def cells(*arguments):

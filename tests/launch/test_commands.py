@@ -8,8 +8,8 @@ import pytest
 from flag_values import given
 from processes import ROOT
 
+from modtf.base.words import command_line
 from modtf.launch.main import COMMANDS, USAGE
-from modtf.words import command_line
 
 SOURCES = [path for folder in ("launch", "modtf") for path in (ROOT / folder).rglob("*.py")]
 

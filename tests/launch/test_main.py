@@ -6,9 +6,9 @@ import re
 import pytest
 from processes import ROOT, python, succeeds
 
+from modtf.base.version import __version__
 from modtf.launch import main
 from modtf.launch.main import COMMANDS, usage
-from modtf.version import __version__
 
 
 def test_the_commands_fit_on_a_screen(call):

@@ -3,8 +3,8 @@
 import pytest
 from processes import python
 
-from modtf.families import FAMILIES, with_free_rules
 from modtf.models.routers import default_variants
+from modtf.tasks.families import FAMILIES, with_free_rules
 
 pytestmark = [pytest.mark.slow, pytest.mark.xla]
 

@@ -43,7 +43,7 @@ STUDY = """
 import keras
 import modtf
 from modtf.studies import grid
-from modtf.protocol import Protocol
+from modtf.tasks.protocol import Protocol
 from modtf.experiments.modarch.studies.testing import EVALUATION, TRAINING
 
 

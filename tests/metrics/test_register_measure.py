@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modtf.base.registry import Registry
 from modtf.metrics import (
     GROUPS,
     MAIN_GROUPS,
@@ -15,7 +16,6 @@ from modtf.metrics import (
     smaller_is_better,
 )
 from modtf.metrics.registry import BESIDE
-from modtf.registry import Registry
 
 FACTS: dict[str, Any] = {"group": "collapse", "range": (0.0, 1.0), "perfect": 0.0}
 FACTS |= {"description": "Share of modules that no rule uses.", "axis_label": "Dead modules"}

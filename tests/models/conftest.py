@@ -11,13 +11,13 @@ from keras import ops
 from registering import forgotten
 
 import modtf
-from modtf.cell import VARIANTS
-from modtf.families import FAMILIES, with_free_rules
+from modtf.base.registry import options_of
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.recurrence import CELLS
 from modtf.models.routers import ROUTERS, register_router
-from modtf.registry import options_of
-from modtf.task import Task
+from modtf.tasks.cell import VARIANTS
+from modtf.tasks.families import FAMILIES, with_free_rules
+from modtf.tasks.task import Task
 
 RULES = 3  # divides no width evenly
 MODULES = 5  # more than rules

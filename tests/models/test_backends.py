@@ -41,9 +41,9 @@ def train_all(**how):
     import plugin_routers
 
     import modtf
-    from modtf.cell import VARIANTS
-    from modtf.families import with_free_rules
     from modtf.models.routers import ROUTERS
+    from modtf.tasks.cell import VARIANTS
+    from modtf.tasks.families import with_free_rules
     from modtf.training.compile import SettingLoss
     from modtf.training.optimizer import MemberAdam
 

@@ -10,9 +10,9 @@ import tensorflow as tf
 from textbook_form import TEXTBOOK
 
 from modtf import Task, build, stream
-from modtf.cell import VARIANTS
-from modtf.families import FAMILIES
 from modtf.models.architectures import ARCHITECTURES
+from modtf.tasks.cell import VARIANTS
+from modtf.tasks.families import FAMILIES
 from modtf.training.compile import SettingLoss
 
 BATCH = 13  # sizes that no other axis is a multiple of, so that a shape gives a tensor away

@@ -10,11 +10,11 @@ from registering import forgotten
 
 import modtf
 from modtf import Task, build, load_model
-from modtf.families import FAMILIES
 from modtf.models import ModularModel
 from modtf.models.architectures import ARCHITECTURES
-from modtf.observed import Place
-from modtf.variants import Variant
+from modtf.tasks.families import FAMILIES
+from modtf.tasks.observed import Place
+from modtf.tasks.variants import Variant
 
 R, CLASSES = 3, 5
 

@@ -9,12 +9,12 @@ import tensorflow as tf
 import textbook
 
 from modtf import Task, build
-from modtf.cell import VARIANTS
+from modtf.base.registry import options_of
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.kernels.rows import LANES
 from modtf.models.recurrence import CELLS
 from modtf.models.routers import ROUTERS
-from modtf.registry import options_of
+from modtf.tasks.cell import VARIANTS
 
 WIDTH = 5
 

@@ -26,7 +26,6 @@ from modtf import (
 )
 from modtf.analysis.claims.registry import CLAIMS
 from modtf.analysis.figures import FIGURES, NothingToDraw
-from modtf.families import FAMILIES
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
@@ -34,7 +33,8 @@ from modtf.results import find_cells, load_activations, load_history, load_resul
 from modtf.routing import Experts, Names, Routing, measuring
 from modtf.routing.analyses.registry import ANALYSES
 from modtf.studies import Grid
-from modtf.variants import Variant
+from modtf.tasks.families import FAMILIES
+from modtf.tasks.variants import Variant
 
 TASK = Task(num_rules=3)
 FEW = Evaluation(batches=2, batch_size=8, tokens=24, activation_batch_size=8, draws=1, conditions=("iid",))

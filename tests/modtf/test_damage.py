@@ -245,6 +245,6 @@ def test_files_that_unpack_to_far_more_than_they_are(file, monkeypatch):
     else:
         with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("cell/results.csv", bytes(1 << 26))
-    monkeypatch.setattr("modtf.files.LARGE", 1 << 25)
+    monkeypatch.setattr("modtf.base.files.LARGE", 1 << 25)
     with pytest.raises(ValueError, match=rf"{re.escape(path.name)} would unpack from .* bytes"):
         kind.read(path)

@@ -12,11 +12,11 @@ from modtf.analysis.claims.learning import rules_learned
 from modtf.analysis.claims.registry import CLAIMS, Claim
 from modtf.analysis.intervals import MIN_TASKS, WEIGHTS, have_other_tasks, holm
 from modtf.analysis.labels import kind_label, known_variants
-from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
-from modtf.checks import check_names
-from modtf.families import is_one_of
+from modtf.base.checks import check_names
+from modtf.pages.text import plural
 from modtf.results.schema import KIND
+from modtf.tasks.families import is_one_of
 
 SUPPORTED, CONTRADICTED, UNDECIDED = "supported", "contradicted", "undecided"
 NOT_ENOUGH = "not enough runs"

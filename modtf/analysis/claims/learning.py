@@ -4,7 +4,7 @@ import math
 
 from modtf.analysis.labels import kind_label
 from modtf.analysis.trained import TrainedModels
-from modtf.checks import check_number
+from modtf.base.checks import check_number
 from modtf.results.schema import KIND
 
 HARDLY = 0.25  # models that lost a smaller share of their first loss or error hardly learned

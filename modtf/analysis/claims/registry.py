@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from modtf.analysis.claims.evidence import Evidence
-from modtf.checks import check_names
-from modtf.registry import Registry, origin
+from modtf.base.checks import check_names
+from modtf.base.registry import Registry, origin
 
 Find = Callable[[Any], Iterable[Evidence]]
 Found = Iterator[Evidence]

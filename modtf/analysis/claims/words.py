@@ -8,7 +8,7 @@ from modtf.analysis.claims.judge import BESIDE, INITIALS, ORDER, VERDICTS
 from modtf.analysis.comparable import CHOICES
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.ratios import as_ratio
-from modtf.analysis.text import percent_of, plural, with_interval
+from modtf.pages.text import percent_of, plural, with_interval
 
 LEGEND = (
     "s supported, c contradicted, u undecided, - not enough runs; q: the false-discovery rate after "

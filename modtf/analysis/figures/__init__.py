@@ -8,9 +8,6 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.figures.averages import note as note
     from modtf.analysis.figures.averages import overview_and_widths as overview_and_widths
     from modtf.analysis.figures.averages import performance as performance
-    from modtf.analysis.figures.base import NothingToDraw as NothingToDraw
-    from modtf.analysis.figures.base import Picture as Picture
-    from modtf.analysis.figures.base import Pictures as Pictures
     from modtf.analysis.figures.layout import panels as panels
     from modtf.analysis.figures.marks import bars as bars
     from modtf.analysis.figures.marks import curves as curves
@@ -18,3 +15,6 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.figures.registry import FIGURES as FIGURES
     from modtf.analysis.figures.registry import Choice as Choice
     from modtf.analysis.figures.registry import register_figure as register_figure
+    from modtf.pages.pictures import NothingToDraw as NothingToDraw
+    from modtf.pages.pictures import Picture as Picture
+    from modtf.pages.pictures import Pictures as Pictures

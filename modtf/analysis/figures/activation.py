@@ -6,12 +6,12 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.figures.base import NothingToDraw, Pictures
 from modtf.analysis.figures.matrices import as_table, heat_maps
 from modtf.analysis.figures.registry import SPECIALISES, TRAINING, Choice, register_figure
 from modtf.analysis.labels import kind_label, place_label
 from modtf.analysis.trained import TrainedModels
 from modtf.metrics import best_permutation
+from modtf.pages.pictures import NothingToDraw, Pictures
 from modtf.results import Activations
 
 NUM_STEPS = 6

@@ -6,16 +6,16 @@ from typing import Any
 
 import pandas as pd
 
-from modtf.analysis.figures.base import NothingToDraw, Picture, Pictures
 from modtf.analysis.figures.layout import panels
 from modtf.analysis.intervals import WEIGHTS, have_other_tasks, intervals, refuse_mixtures
 from modtf.analysis.labels import RANDOM, categorise, family_label, with_kinds
 from modtf.analysis.rows import OUT, activation_rows, headline_label, performance_rows, random_baseline
-from modtf.analysis.text import listing, percent_of, plural, span
 from modtf.analysis.trained import TrainedModels
-from modtf.families import FAMILIES
 from modtf.metrics import MEASURES, activation_measures
+from modtf.pages.pictures import NothingToDraw, Picture, Pictures
+from modtf.pages.text import listing, percent_of, plural, span
 from modtf.results import KIND
+from modtf.tasks.families import FAMILIES
 
 OVER = (*KIND, "num_rules", "width", "protocol")  # columns that a mean may average over, besides seeds
 BETTER = {True: "", False: " (larger is better)", None: " (neither end is better)"}

@@ -10,9 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
-from modtf.analysis.figures.base import GREY, STYLE, Picture
 from modtf.analysis.labels import RANDOM
-from modtf.families import FAMILIES
+from modtf.pages.pictures import GREY, STYLE, Picture
+from modtf.tasks.families import FAMILIES
 
 LOW = 1.2  # inches
 PAGE = 11.8  # inches of a picture in a report or on the site; wider pictures are scaled down

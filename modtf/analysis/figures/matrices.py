@@ -12,9 +12,9 @@ from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from modtf.analysis.figures.base import HEAT, Picture
 from modtf.analysis.figures.layout import Look, panels
 from modtf.metrics import alignment
+from modtf.pages.pictures import HEAT, Picture
 
 UNEQUAL = "rule_probability"  # a column of matrices whose rules are unequally frequent
 NAMES = (64, 32)  # the largest number of row and column names that fit a matrix

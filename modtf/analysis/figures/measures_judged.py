@@ -6,13 +6,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures.averages import note
-from modtf.analysis.figures.base import NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
 from modtf.analysis.figures.registry import SPECIALISES, Choice, register_figure
-from modtf.analysis.text import listing, percent_of, plural
 from modtf.analysis.tracking import BORDER, OVER, TRUTH
 from modtf.analysis.trained import TrainedModels
+from modtf.pages.pictures import NothingToDraw, Pictures
+from modtf.pages.text import listing, percent_of, plural
 
 NAME, TITLE = "measures_judged", f"Measures judged: rank correlation with {TRUTH}"
 SAID = (

@@ -8,7 +8,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures.averages import counts, lacking, lost, note, performance, sizes
-from modtf.analysis.figures.base import NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.marks import dots, named_rows
 from modtf.analysis.figures.registry import HELPS, Choice, register_figure
@@ -19,6 +18,7 @@ from modtf.analysis.ratios import as_ratio
 from modtf.analysis.rows import IN
 from modtf.analysis.trained import TrainedModels
 from modtf.metrics import MEASURES
+from modtf.pages.pictures import NothingToDraw, Pictures
 
 ADVANTAGE = ["advantage", "advantage_low", "advantage_high"]
 SAID = (

@@ -8,13 +8,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures.averages import note, performance, sizes
-from modtf.analysis.figures.base import NothingToDraw, Pictures
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.registry import HELPS, Choice, register_figure
 from modtf.analysis.labels import known_variants, with_kinds
 from modtf.analysis.ranking import UNIT, rank, votes
 from modtf.analysis.trained import TrainedModels
-from modtf.families import FAMILIES
+from modtf.pages.pictures import NothingToDraw, Pictures
+from modtf.tasks.families import FAMILIES
 
 OVERALL = "overall"
 COUNTS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from modtf.checks import check_choice, check_names
-from modtf.families import is_one_of
-from modtf.registry import Registry
+from modtf.base.checks import check_choice, check_names
+from modtf.base.registry import Registry
+from modtf.tasks.families import is_one_of
 
 if TYPE_CHECKING:  # matplotlib and pandas take seconds to import, and looking up names needs neither
-    from modtf.analysis.figures.base import Pictures
+    from modtf.pages.pictures import Pictures
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def register_figure(
 
         @wraps(draw)
         def of_families(study: Any, choice: "Choice") -> "Pictures":
-            from modtf.analysis.figures.base import NotMeant
+            from modtf.pages.pictures import NotMeant
 
             meant = [name for name in study.results["arch"].unique() if is_one_of(name, wanted)]
             if not meant:

@@ -8,14 +8,14 @@ from matplotlib.axes import Axes
 
 from modtf.analysis.figures.activation import changed_places
 from modtf.analysis.figures.averages import activation, drawable, means, overview_and_widths, performance
-from modtf.analysis.figures.base import GREY, NothingToDraw, Pictures
 from modtf.analysis.figures.marks import bars, curves, lines
 from modtf.analysis.figures.registry import HELPS, SIZE, SPECIALISES, TRAINING, Choice, register_figure
 from modtf.analysis.labels import place_label
 from modtf.analysis.rows import COLLAPSES, IN, has_unequal_rules
 from modtf.analysis.trained import TrainedModels
-from modtf.families import FAMILIES, Family
-from modtf.words import command_line
+from modtf.base.words import command_line
+from modtf.pages.pictures import GREY, NothingToDraw, Pictures
+from modtf.tasks.families import FAMILIES, Family
 
 MOST_COLUMNS = 12  # the largest number of panels side by side
 

@@ -8,11 +8,11 @@ from modtf.analysis.labels import CHECKPOINT_WORDS, known_variants, with_kinds
 from modtf.analysis.pairs import match_members
 from modtf.analysis.ratios import mean_ratios
 from modtf.analysis.rows import IN, OUT, random_baseline
-from modtf.analysis.text import in_a_row, interval_words, listing, plural, short_number
 from modtf.analysis.trained import TrainedModels
-from modtf.families import FAMILIES
 from modtf.metrics import MEASURES
+from modtf.pages.text import in_a_row, interval_words, listing, plural, short_number
 from modtf.results.schema import KIND
+from modtf.tasks.families import FAMILIES
 
 ALIGNMENT, MOST = "alignment", 5  # sentences
 #: the largest alignment, as a share of that of random routing -> what is said of a variant

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modtf.analysis.figures.registry import DESCRIPTIONS, QUESTIONS
-from modtf.analysis.report.page import Links, Section
+from modtf.pages.page import Links, Section
 
 #: headings that the names of figures do not give
 HEADINGS = {

@@ -13,11 +13,11 @@ from modtf.analysis.contents import contents, how_corrected, how_measured, how_t
 from modtf.analysis.intervals import MIN_TASKS
 from modtf.analysis.labels import kind_label
 from modtf.analysis.report.findings import findings, how_found
-from modtf.analysis.report.page import Claims, Fold, Section, Table, Text, anchor
 from modtf.analysis.report.questions import figure_title
 from modtf.analysis.table import table_cells, table_note
-from modtf.analysis.text import listing, plural
 from modtf.analysis.trained import TrainedModels
+from modtf.pages.page import Claims, Fold, Section, Table, Text, anchor
+from modtf.pages.text import listing, plural
 
 PAIRED = ["first", "second", "kind", "num_rules", "width", "distribution", "advantage", "advantage_low"]
 PAIRED += ["advantage_high", "effect_size", "wins", "num_tasks", "num_models", "num_missing"]

@@ -7,19 +7,20 @@ from typing import Any
 import pandas as pd
 
 from modtf.analysis.claims.judge import judge_all
-from modtf.analysis.figures.base import VECTOR, NothingToDraw, NotMeant, save
 from modtf.analysis.figures.registry import FIGURES, Choice
 from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import SAME, compare_pairs
-from modtf.analysis.report import page, sections
-from modtf.analysis.report.glossary import glossary_section, measures_section
+from modtf.analysis.report import sections
 from modtf.analysis.report.questions import question_sections
 from modtf.analysis.report.words import WORDS
 from modtf.analysis.trained import TrainedModels
-from modtf.checks import check_choice
-from modtf.files import replacing, write_csv, write_text
+from modtf.base.checks import check_choice
+from modtf.base.files import replacing, write_csv, write_text
 from modtf.metrics import MEASURES
+from modtf.pages import page
+from modtf.pages.glossary import glossary_section, measures_section
+from modtf.pages.pictures import VECTOR, NothingToDraw, NotMeant, save
 
 PAGE = "report.html"
 FOLDERS = ("figures", "tables")  # beside it

@@ -8,10 +8,8 @@ import pandas as pd
 from modtf.analysis.intervals import holm, intervals, summarise
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import two_sided
-from modtf.analysis.text import listing, markdown_table, text_table
 from modtf.analysis.trained import TrainedModels
-from modtf.cell import Cell
-from modtf.checks import check_choice
+from modtf.base.checks import check_choice
 from modtf.experiments.corruptions import (
     COMPOSED,
     ELEMENTAL,
@@ -22,9 +20,11 @@ from modtf.experiments.corruptions import (
 )
 from modtf.experiments.corruptions.base_images import DATASETS
 from modtf.experiments.corruptions.orders import LONGEST, name_of, orders
-from modtf.families import IID
-from modtf.protocol import tail_of
+from modtf.pages.text import listing, markdown_table, text_table
 from modtf.results.schema import KIND
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import IID
+from modtf.tasks.protocol import tail_of
 
 MODEL = [*KIND, "width", "variant", "data_seed", "seed"]  # identify a model
 SIZES = range(1, LONGEST + 1)

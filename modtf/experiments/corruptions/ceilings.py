@@ -5,9 +5,9 @@ from dataclasses import replace
 import pandas as pd
 
 from modtf.analysis.trained import TrainedModels
-from modtf.cell import Cell
 from modtf.experiments.corruptions.accuracy import by_condition, dataset_of, methods
 from modtf.experiments.corruptions.orders import name_of
+from modtf.tasks.cell import Cell
 
 #: as in the released figures, at the published width
 CEILING = {"emnist": 89.0, "cifar10": 92.0}

@@ -12,7 +12,7 @@ from modtf.experiments.corruptions.base_images import DATASETS
 from modtf.experiments.corruptions.family import severity_of
 from modtf.experiments.corruptions.orders import LONGEST, RULES
 from modtf.experiments.corruptions.pixels import apply
-from modtf.task import Task
+from modtf.tasks.task import Task
 
 BORDER = 4  # pixels by which colour images move in training
 NUM_RULES = len(RULES)

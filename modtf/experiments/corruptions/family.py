@@ -8,13 +8,13 @@ import numpy as np
 
 from modtf.experiments.corruptions.base_images import DATASETS
 from modtf.experiments.corruptions.orders import GROUPS, RULES, name_of, orders, padded
-from modtf.families import IID, Condition, Family, Option, register_family
-from modtf.observed import Probe
-from modtf.protocol import Evaluation, Preset, Protocol, Training
-from modtf.variants import Variant
+from modtf.tasks.families import IID, Condition, Family, Option, register_family
+from modtf.tasks.observed import Probe
+from modtf.tasks.protocol import Evaluation, Preset, Protocol, Training
+from modtf.tasks.variants import Variant
 
 if TYPE_CHECKING:
-    from modtf.task import Task
+    from modtf.tasks.task import Task
 
 EPOCHS = 200  # as published; an epoch has as many views as images x rules
 TRAINERS = "modtf.experiments.corruptions.trainers"

@@ -13,11 +13,9 @@ from matplotlib.colors import Normalize
 
 from modtf.analysis.figures import Choice, NothingToDraw, Picture, Pictures, note, panels, register_figure
 from modtf.analysis.figures.averages import sizes
-from modtf.analysis.figures.base import GREY
 from modtf.analysis.figures.layout import Look
 from modtf.analysis.figures.registry import HELPS, SPECIALISES
 from modtf.analysis.labels import parse_options
-from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions import FORMULAS, RELEASED, invariance_measure
 from modtf.experiments.corruptions.accuracy import (
@@ -29,6 +27,8 @@ from modtf.experiments.corruptions.accuracy import (
 )
 from modtf.experiments.corruptions.ceilings import ceiling
 from modtf.experiments.corruptions.orders import CORRUPTIONS, name_of, orders
+from modtf.pages.pictures import GREY
+from modtf.pages.text import plural
 
 FAMILY = ("corruptions",)
 #: rows of the scatter plots: the horizontal and the vertical axis

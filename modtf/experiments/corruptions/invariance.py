@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 from numpy.typing import NDArray
 
-from modtf.checks import check_choice
+from modtf.base.checks import check_choice
 from modtf.experiments.corruptions import COMPOSED, ELEMENTAL, FORMULAS, PAPER, invariance_measure
 from modtf.experiments.corruptions.orders import Order, name_of, orders
 

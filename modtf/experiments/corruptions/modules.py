@@ -8,10 +8,10 @@ import keras
 import numpy as np
 from keras import ops
 
+from modtf.base.kept import Kept
 from modtf.experiments.corruptions.orders import RULES
 from modtf.experiments.corruptions.phases import Judge, Views
-from modtf.kept import Kept
-from modtf.protocol import Training
+from modtf.tasks.protocol import Training
 from modtf.training.trainer import TrainerContext
 
 PASS_THROUGH = ("both", "corrupted")

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 from keras import layers, ops
 
-from modtf.checks import check_choice
+from modtf.base.checks import check_choice
 from modtf.experiments.corruptions.base_images import DATASETS
 from modtf.experiments.corruptions.network_parts import COLOURS, ResNet18, SmallNetwork
 from modtf.experiments.corruptions.orders import CORRUPTIONS, LONGEST, RULES
 from modtf.models.architectures import register_architecture
 from modtf.models.base import ModularModel
-from modtf.task import random_key
+from modtf.tasks.task import random_key
 
 #: statistics of CIFAR-10, by channel
 MEAN, DEVIATION = (0.49086, 0.48183, 0.44629), (0.24672, 0.24326, 0.26158)

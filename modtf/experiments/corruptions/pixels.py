@@ -85,8 +85,8 @@ def _bilinear(height: int, width: int, strength: float) -> tuple[list[np.ndarray
 
 
 def apply(ops: Any, rule: int, x: Any, uniform: Any, severity: Mapping[str, float]) -> Any:
-    """Return images under the corruption of this number, see `modtf.experiments.corruptions.orders.RULES`. `uniform` returns
-    random numbers of the shape of x, if the corruption needs them."""
+    """Return images under the corruption of this number in `orders.RULES`. If the corruption needs them,
+    `uniform` returns random numbers of the shape of x."""
     made: Sequence[Any] = (
         lambda: x,
         lambda: contrast(ops, x, severity["contrast"]),

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from modtf.checks import check_choice, check_integer, check_number
+from modtf.base.checks import check_choice, check_integer, check_number
 from modtf.experiments.corruptions import STAGE_RATES
 from modtf.experiments.corruptions.base_images import DATASETS
 from modtf.experiments.corruptions.modules import PASS_THROUGH, ModulePhase, ModuleStages

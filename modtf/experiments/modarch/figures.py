@@ -15,9 +15,9 @@ from modtf.analysis.figures.registry import HELPS
 from modtf.analysis.intervals import summarise
 from modtf.analysis.ratios import ratios_to
 from modtf.analysis.trained import TrainedModels
+from modtf.base.words import command_line
 from modtf.experiments.modarch.given import GIVEN, dose, family_of_matrices, has_dose
 from modtf.metrics import MEASURES
-from modtf.words import command_line
 
 AGAINST = ("alignment", "inverse_mutual_information")
 SAMPLED = ", sampled"

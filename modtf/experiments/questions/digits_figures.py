@@ -6,16 +6,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, means, performance, register_figure
-from modtf.analysis.figures.base import GREY
 from modtf.analysis.figures.layout import Look
 from modtf.analysis.figures.marks import by_variant, joined, whiskers
 from modtf.analysis.figures.registry import HELPS, SIZE
 from modtf.analysis.rows import IN, OUT
-from modtf.analysis.text import plural
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.questions.combinations import find_combinations
 from modtf.experiments.questions.question import VALUES
 from modtf.experiments.questions.sets import DIGITS, PUBLISHED_EXAMPLES, SETS, number
+from modtf.pages.pictures import GREY
+from modtf.pages.text import plural
 
 COMBINATIONS = VALUES[0] * VALUES[1] * VALUES[2] * VALUES[3]
 GUESSED = 50.0  # % accuracy of guessing: the questions are answered by yes or no

@@ -23,13 +23,13 @@ the supplement's other libraries with two rounds: 6 for `attribute` and 8 for `c
 
 from dataclasses import replace
 
-from modtf.cell import Cell
 from modtf.experiments.questions.question import QUESTIONS
 from modtf.experiments.questions.sets import DIGITS, MAIN
-from modtf.families import FAMILIES
 from modtf.models.routers import default_variants
 from modtf.studies.grid import Grid, grid, together
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import FAMILIES
 
 PER_QUESTION = 600
 BATCHES = 10  # per evaluation, and in total for the ten of `tail`: at least the whole test set

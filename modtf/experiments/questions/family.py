@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from modtf.experiments.questions.library import ROUTED_ENCODER, Library
 from modtf.experiments.questions.question import PLACES, Question
-from modtf.family import Family
-from modtf.observed import Place
-from modtf.variants import Variant
+from modtf.tasks.family import Family
+from modtf.tasks.observed import Place
+from modtf.tasks.variants import Variant
 
 if TYPE_CHECKING:
-    from modtf.task import Task
+    from modtf.tasks.task import Task
 
 
 def library(name: str, by_default: bool = True) -> Variant:

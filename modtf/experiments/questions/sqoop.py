@@ -4,16 +4,16 @@ import string
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from modtf.condition import Condition
 from modtf.experiments.questions.family import QuestionFamily, library
 from modtf.experiments.questions.question import RELATIONS, Question
-from modtf.families import Option, register_family
-from modtf.families.presets import TAIL
-from modtf.protocol import Evaluation, Preset, Protocol, Training
-from modtf.variants import Variant
+from modtf.tasks.condition import Condition
+from modtf.tasks.families import Option, register_family
+from modtf.tasks.families.presets import TAIL
+from modtf.tasks.protocol import Evaluation, Preset, Protocol, Training
+from modtf.tasks.variants import Variant
 
 if TYPE_CHECKING:
-    from modtf.task import Task
+    from modtf.tasks.task import Task
 
 SYMBOLS = string.ascii_uppercase + "1234567890"
 CANVAS = 64  # pixels of the side on which objects are placed

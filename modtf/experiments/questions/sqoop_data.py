@@ -6,7 +6,7 @@ from modtf.datasets import philox
 from modtf.datasets.families.base import RuleData
 from modtf.experiments.questions.question import RELATIONS
 from modtf.experiments.questions.sqoop_scenes import FIRST, LAST, LAYOUTS, layouts, pairs, placing, symbols
-from modtf.task import SPLITS, Task, random_key
+from modtf.tasks.task import SPLITS, Task, random_key
 
 EVALUATED = 12_600  # examples of an evaluation: 10 for each pair of 36 objects, as published
 GREEN = np.array([0.0, 1.0, 0.0])

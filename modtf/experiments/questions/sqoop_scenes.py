@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from modtf.experiments.questions.sqoop import CANVAS, SYMBOLS
-from modtf.task import SPLITS
+from modtf.tasks.task import SPLITS
 
 TILE = 10  # pixels of an object's side, and the font's size
 NEAR = 5  # smallest distance of two objects' centres along both axes

@@ -20,12 +20,12 @@ networks had their rate at the end of the first search, so the next rate was tri
         --space learning_rate=0.000125,0.0005,0.002,0.008
 """
 
-from modtf.cell import Cell
 from modtf.experiments.questions.sets import SQOOP
-from modtf.families import FAMILIES
 from modtf.models.routers import default_variants
 from modtf.studies.grid import Grid, grid, together
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import FAMILIES
 
 SYMBOLS, SIDE = 6, 32
 PER_PAIR = 30_000  # examples of training for each pair, as published

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from modtf.analysis.figures.base import STYLE, Picture
+from modtf.pages.pictures import STYLE, Picture
 from modtf.routing.analyses.chance import permuted_within, rows_of
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import ratios, sample

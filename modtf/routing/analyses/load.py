@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.text import plural
 from modtf.metrics.distributions import Array
+from modtf.pages.text import plural
 from modtf.routing.analyses.chance import balanced_loads, groups_left_out, rows_of, same_loads
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from modtf.checks import check_attributes, check_integer, check_names, check_number
-from modtf.registry import Registry
+from modtf.base.checks import check_attributes, check_integer, check_names, check_number
+from modtf.base.registry import Registry
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.measuring.estimates import FEWEST
 from modtf.routing.measuring.summarise import MOST_PERMUTATIONS, Progress
@@ -15,7 +15,7 @@ from modtf.routing.measuring.summarise import MOST_PERMUTATIONS, Progress
 if TYPE_CHECKING:  # `modtf measure --help` needs neither
     import pandas as pd
 
-    from modtf.analysis.figures.base import Picture
+    from modtf.pages.pictures import Picture
 
 TEXTS = ("title", "about", "definition", "source", "null")
 ASSUMED = "needs at least two experts per token; give --top_k=K (top_k=K) if the router chooses several"

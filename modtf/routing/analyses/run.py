@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from modtf.checks import check_callable
+from modtf.base.checks import check_callable
 from modtf.routing.analyses.reading import read_choices
 from modtf.routing.analyses.registry import ANALYSES, FEWEST, Analysed, Options, chosen_analyses
 from modtf.routing.measuring.summarise import Progress

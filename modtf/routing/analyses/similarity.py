@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.checks import check_integer
+from modtf.base.checks import check_integer
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.chance import rows_of
 from modtf.routing.analyses.registry import FEWEST, Analysed

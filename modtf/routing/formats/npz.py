@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.files import check_ratio
+from modtf.base.files import check_ratio
 from modtf.routing.formats.npy import mapped
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source

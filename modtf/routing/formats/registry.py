@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from modtf.registry import Registry
+from modtf.base.registry import Registry
 from modtf.routing.formats.source import Source
 
 ROUTED = ("activations", "experts", "counts")  # usual names of arrays

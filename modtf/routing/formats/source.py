@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
-from modtf.checks import check_integer
-from modtf.files import UNREADABLE
+from modtf.base.checks import check_integer
+from modtf.base.files import UNREADABLE
 
 JSON_LINES = ".jsonl"
 PACKED = ".gz"

@@ -7,7 +7,7 @@ from copy import deepcopy
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.checks import check_callable, check_integer, check_number
+from modtf.base.checks import check_callable, check_integer, check_number
 from modtf.metrics.measure import GROUPS
 from modtf.metrics.registry import check_groups
 from modtf.routing.measuring.checks import Ints, Numbers, as_counts, check_labels_fit, layer_sizes, mismatch

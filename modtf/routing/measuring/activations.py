@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from modtf.checks import check_callable
+from modtf.base.checks import check_callable
 from modtf.metrics.activation_matrix import check_activation_matrix
 from modtf.metrics.measure import GROUPS
 from modtf.routing.measuring.accumulator import NUM_GROUPS, ActivationAccumulator

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.checks import check_callable, check_integer
+from modtf.base.checks import check_callable, check_integer
 from modtf.routing.measuring.checks import Ints, Numbers, as_layers
 from modtf.routing.measuring.experts import ChosenExperts, Experts
 from modtf.routing.measuring.gates import Gates

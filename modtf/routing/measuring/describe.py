@@ -6,11 +6,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from modtf.base.words import plural
 from modtf.metrics.distributions import as_numbers
 from modtf.routing.measuring.checks import Ints, Numbers, lost_names
 from modtf.routing.measuring.units import Pieces
 from modtf.routing.measuring.watch import Watch, warnings_of
-from modtf.words import plural
 
 ENOUGH = 64  # tokens: with so many, an expert that all of them chose is no chance
 ONE_ASSUMED = (

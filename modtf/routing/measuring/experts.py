@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from modtf.checks import check_integer
+from modtf.base.checks import check_integer
 from modtf.metrics.distributions import Array
 from modtf.routing.measuring.checks import BFLOAT16, Ints, from_bfloat16
 from modtf.routing.measuring.gates import Tokens, shares

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.checks import check_integer
+from modtf.base.checks import check_integer
 from modtf.metrics.distributions import Array
 from modtf.routing.measuring.checks import Ints, Numbers
 from modtf.routing.measuring.choices import check_compared, choices_of, dealt, layers_of, whole_documents

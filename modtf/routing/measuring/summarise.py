@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from modtf.checks import check_integer
-from modtf.memory import check_fits
+from modtf.base.checks import check_integer
+from modtf.base.memory import check_fits
 from modtf.metrics.activation_matrix import check_rule_probs
 from modtf.metrics.distributions import Array, as_numbers
 from modtf.metrics.registry import MEASURES

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from modtf.files import write_table
+from modtf.base.files import write_table
 from modtf.routing.recording.ablation import Ablation
 from modtf.routing.recording.folder import check_new_folder, new_folder
 from modtf.routing.recording.given import DECODER_IDS, IDS, argument_names

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.checks import check_path
-from modtf.files import check_writable, scratch_folder
+from modtf.base.checks import check_path
+from modtf.base.files import check_writable, scratch_folder
 
 BUFFERED = 2**15  # tokens held in memory before they are written
 PART = 2**18  # tokens copied at a time

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Any
 
-from modtf.checks import check_integer
-from modtf.extras import need
+from modtf.base.checks import check_integer
+from modtf.base.extras import need
 from modtf.routing.recording.choices import read_choices, read_product_keys
 
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from modtf.files import scratch_folder
+from modtf.base.files import scratch_folder
 from modtf.routing.measuring import LayerMeasures, measure_activations
 from modtf.routing.names import check_one_kind
 from modtf.routing.recording.folder import TokenArrays, new_folder

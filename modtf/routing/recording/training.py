@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.checks import check_integer
-from modtf.extras import need
+from modtf.base.checks import check_integer
+from modtf.base.extras import need
 from modtf.routing.measuring import Experts
 from modtf.routing.measuring.accumulator import ActivationAccumulator
 from modtf.routing.measuring.estimates import ADJUSTED

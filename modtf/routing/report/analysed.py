@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.report import page
-from modtf.files import write_table
+from modtf.base.files import write_table
+from modtf.pages import page
 from modtf.routing.analyses import ANALYSES, Analysed, Analyses
 from modtf.routing.analyses.sentences import number, number_range
 from modtf.routing.names import Names

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from modtf.analysis.figures.base import Picture
-from modtf.analysis.report import page
-from modtf.analysis.report.glossary import glossary_section
-from modtf.files import write_table, write_text
+from modtf.base.files import write_table, write_text
+from modtf.pages import page
+from modtf.pages.glossary import glossary_section
+from modtf.pages.pictures import Picture
 from modtf.routing.analyses.registry import Analysed
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import Estimate

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.text import plural
+from modtf.pages.text import plural
 from modtf.routing.analyses import Analysed
 from modtf.routing.analyses.sentences import (
     above_chance,

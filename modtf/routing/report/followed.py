@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.figures.base import Picture
-from modtf.analysis.report import page
-from modtf.files import write_table
+from modtf.base.files import write_table
 from modtf.metrics.distributions import Array
+from modtf.pages import page
+from modtf.pages.pictures import Picture
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.labelling import text_of
 from modtf.routing.measuring import Factor, measure_factors

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.analysis.figures.base import HEAT, Picture
-from modtf.analysis.report import page
+from modtf.pages import page
+from modtf.pages.pictures import HEAT, Picture
 from modtf.routing.analyses.sentences import corrected_limit
 from modtf.routing.drawing import over_layers
 from modtf.routing.measuring import LayerMeasures

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.text import text_table
 from modtf.metrics.registry import MEASURES, activation_measures
+from modtf.pages.text import text_table
 from modtf.routing.measuring import Estimate, LayerMeasures
 from modtf.routing.measuring.estimates import ADJUSTED
 from modtf.routing.measuring.excess import FEWEST_DRAWS

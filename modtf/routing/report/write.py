@@ -11,13 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image
 
-from modtf.analysis.figures.base import HEAT, Picture, png_of
-from modtf.analysis.report import page
-from modtf.analysis.report.glossary import glossary_section, measures_section
-from modtf.analysis.text import plural
-from modtf.checks import check_path
-from modtf.files import atomic_path, write_table, write_text
+from modtf.base.checks import check_path
+from modtf.base.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS, activation_measures
+from modtf.pages import page
+from modtf.pages.glossary import glossary_section, measures_section
+from modtf.pages.pictures import HEAT, Picture, png_of
+from modtf.pages.text import plural
 from modtf.routing.analyses import Analysed
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import LayerMeasures, View

@@ -9,11 +9,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from modtf.checks import differences
+from modtf.base.checks import differences
 from modtf.models.base import ModularModel
 from modtf.models.own import hash_of_config, hash_of_source
-from modtf.population import Population
-from modtf.protocol import Training
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import Training
 from modtf.training import checkpoint_file
 from modtf.training.compile import training_variables
 

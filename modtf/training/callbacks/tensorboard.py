@@ -11,7 +11,7 @@ from tensorboard.plugins.hparams import api as hparams
 
 from modtf.evaluation.scores import MEASURES_OF_PERFORMANCE, row_name
 from modtf.metrics import best_permutation, module_use
-from modtf.observed import at_place
+from modtf.tasks.observed import at_place
 from modtf.training.callbacks.evaluate import EvaluateCallback
 
 PIXELS = 24  # per entry of a matrix image

@@ -8,7 +8,7 @@ import tensorflow_datasets as tfds
 import modtf  # noqa: F401  registers the builder
 from modtf import Condition, Family, Option, Task, stream
 from modtf.datasets.families.base import RuleData
-from modtf.families.mlp import MLP
+from modtf.tasks.families.mlp import MLP
 
 
 class Gains(RuleData):
@@ -99,7 +99,7 @@ class NoParameters(Gains):
         (NoOutputs, r"data of the family 'toy', NoOutputs, do not define outputs"),
         (dict, r"must be a subclass of modtf.datasets.families.base.RuleData, received <class 'dict'>"),
         ("no_such_module:Gains", r"'no_such_module:Gains', cannot be imported: No module named"),
-        ("modtf.task:Gains", r"cannot be imported: .*no attribute 'Gains'.*'package.module:Class'"),
+        ("modtf.tasks.task:Gains", r"cannot be imported: .*no attribute 'Gains'.*'package.module:Class'"),
         (FlatInputs, r"FlatInputs.inputs returned the shape \(1024, 12\); expected \(1024, 4, 3\)"),
         (WideOutputs, r"WideOutputs.outputs returned the shape \(1024, 4, 3\); expected \(1024, 4\)"),
         (NoParameters, r"NoParameters.parameters\(task\) returned None; expected a dict of arrays by name"),

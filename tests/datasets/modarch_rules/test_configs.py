@@ -6,7 +6,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from modtf.datasets.modarch_rules.configs import CONFIGS, RulesConfig, find_config, task_from_name
-from modtf.task import Task
+from modtf.tasks.task import Task
 
 
 def test_every_published_task_has_a_configuration() -> None:

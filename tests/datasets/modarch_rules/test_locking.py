@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 
 from modtf.datasets.modarch_rules.configs import RulesConfig
 from modtf.datasets.modarch_rules.modarch_rules_dataset_builder import exclusive
-from modtf.task import Task
+from modtf.tasks.task import Task
 
 SMALL = RulesConfig(task=Task(), num_validation=3, num_test=3)
 PREPARE = """

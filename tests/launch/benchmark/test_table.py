@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from modtf.base.registry import Registry
 from modtf.launch.benchmark import table
 from modtf.launch.benchmark.costs import costs_of
 from modtf.launch.benchmark.table import (  # fmt: skip
@@ -15,7 +16,6 @@ from modtf.launch.benchmark.table import (  # fmt: skip
     options_of,
     print_table,
 )
-from modtf.registry import Registry
 
 CELL = {"arch": "mlp", "num_rules": 2, "width": 32, "members": 1, "data": "memory", "flops": 100}
 ROW = {**CELL, "train_ms": 1.1, "data_ms": 0.1, "peak_fraction": 0.5, "compile_s": 2.0, "program_bytes": None}

@@ -6,9 +6,9 @@ import pytest
 from textbook_form import MIXTURES, has_textbook, textbook_dataset, textbook_labels, textbook_model
 
 from modtf import Task, build, stream
-from modtf.families import with_free_rules
 from modtf.launch.benchmark.tensorflow_programs import fit_run
 from modtf.launch.benchmark.timing import CLOCKS
+from modtf.tasks.families import with_free_rules
 
 
 @pytest.mark.parametrize("variant", list(MIXTURES))

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from modtf import Task, build
+from modtf.base.registry import options_of
 from modtf.models import ModularModel
 from modtf.models.architectures import ARCHITECTURES, register_architecture
-from modtf.registry import options_of
 
 WIDTH = 5
 

@@ -6,12 +6,12 @@ import pytest
 
 import modtf
 from modtf import Cell, Task, build
-from modtf.cell import VARIANTS
-from modtf.families import with_free_rules
 from modtf.models.architectures.sizes import check_size, check_width, least_parameters
-from modtf.protocol import PRESETS, Protocol, preset
 from modtf.studies import load_study
 from modtf.studies.point import check_memory
+from modtf.tasks.cell import VARIANTS
+from modtf.tasks.families import with_free_rules
+from modtf.tasks.protocol import PRESETS, Protocol, preset
 
 # (arch, search, R, e) -> parameters of monolithic, modular, modular_op, gt_modular, as published
 PUBLISHED = {
@@ -112,7 +112,7 @@ BATCH, MATRICES, PARAMETERS = r"\(the largest batch", r"\(activation matrices", 
     ],
 )
 def test_what_is_too_large_is_named(monkeypatch, changes, named):
-    monkeypatch.setattr("modtf.memory.memory_here", lambda: 10**10)
+    monkeypatch.setattr("modtf.base.memory.memory_here", lambda: 10**10)
     with pytest.raises(ValueError, match=rf"modular with \d+ members cannot fit: .*{named} .*but only"):
         check_size(replace(CELL, **changes))
 
@@ -120,13 +120,13 @@ def test_what_is_too_large_is_named(monkeypatch, changes, named):
 @pytest.mark.parametrize("arch", with_free_rules())
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_need_less_than_a_small_machine_has(monkeypatch, arch, name):
-    monkeypatch.setattr("modtf.memory.memory_here", lambda: 10**9)
+    monkeypatch.setattr("modtf.base.memory.memory_here", lambda: 10**9)
     task = Task(arch, num_rules=8)
     check_size(Cell(task, 32, "modular", tuple((i, 0) for i in range(25)), preset(name, task).protocol))
 
 
 def test_a_study_names_its_cells_that_do_not_fit(monkeypatch):
-    monkeypatch.setattr("modtf.memory.memory_here", lambda: 10**9)
+    monkeypatch.setattr("modtf.base.memory.memory_here", lambda: 10**9)
     cells = load_study("paper").cells
     with pytest.raises(ValueError, match=r"^\d+ of 800 cells cannot run:\n  \S+_e512_") as caught:
         check_memory(cells)

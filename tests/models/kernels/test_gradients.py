@@ -7,7 +7,7 @@ import pytest
 
 import modtf
 from modtf.models.kernels import gradients
-from modtf.protocol import Evaluation
+from modtf.tasks.protocol import Evaluation
 
 TINY = Evaluation(batches=1, batch_size=4, tokens=40, activation_batch_size=4, draws=1, tokens_per_draw=40)
 

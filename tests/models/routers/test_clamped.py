@@ -13,9 +13,9 @@ from modtf.models.initial import InitialWeights
 from modtf.models.routers import make_router
 from modtf.models.routers.base import RouterSetup
 from modtf.models.routers.clamped import clamped_matrix
-from modtf.population import Population
 from modtf.results.schema import write_activations
-from modtf.task import Task
+from modtf.tasks.population import Population
+from modtf.tasks.task import Task
 
 R = 8
 WANTED = {  # (matrix, amount): alignment, 1 - mutual information / log R, collapse_avg

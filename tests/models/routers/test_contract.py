@@ -7,9 +7,9 @@ from keras import ops
 
 import modtf
 from modtf import Population, Task, build
+from modtf.base.registry import options_of
 from modtf.models import Router
 from modtf.models.routers import ROUTERS, register_router
-from modtf.registry import options_of
 
 WIDTH = 5
 

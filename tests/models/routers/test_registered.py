@@ -10,11 +10,11 @@ import tensorflow as tf
 from model_checks import check_members, depends_only_on_rule
 
 from modtf import Population, Task, build
-from modtf.cell import VARIANTS
 from modtf.models.initial import InitialWeights
 from modtf.models.kernels.choice import largest
 from modtf.models.routers import ROUTERS, default_variants, make_router
 from modtf.models.routers.base import RouterSetup
+from modtf.tasks.cell import VARIANTS
 
 WIDTH, RULES = 5, 3
 SCORES = np.random.default_rng(0).standard_normal([2, RULES, 6])

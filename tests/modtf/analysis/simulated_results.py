@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from modtf import Cell, Evaluation, Protocol, Study, Training
-from modtf.families import IID
 from modtf.metrics import measure_population
 from modtf.results import with_categories
 from modtf.results.manifest import write_manifest
 from modtf.results.schema import CONFIG, VARIANTS, write_activations, write_history, write_results
-from modtf.task import Task, science_hash
+from modtf.tasks.families import IID
+from modtf.tasks.task import Task, science_hash
 
 Curve = Callable[[float], float]  # of x = log2(R) - 1, which is 0 at R = 2
 SHARE_OF = {"tail": 1.0, "last": 1.01, "best": 0.98}  # of the loss at many steps, by checkpoint

@@ -8,7 +8,7 @@ from modtf.analysis import Study, summarise
 from modtf.analysis.figures import NothingToDraw, average, performance
 from modtf.analysis.figures.averages import sizes
 from modtf.metrics import activation_measures
-from modtf.protocol import Training
+from modtf.tasks.protocol import Training
 
 FEW = {"data_seeds": [0], "seeds": [0]}
 

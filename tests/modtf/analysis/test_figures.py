@@ -14,9 +14,9 @@ from modtf.analysis.figures import NothingToDraw, panels
 from modtf.analysis.figures.layout import looks
 from modtf.analysis.figures.matrices import as_table, heat_maps
 from modtf.analysis.figures.registry import MODULES
-from modtf.families import FAMILIES
 from modtf.models.routers import ROUTERS
 from modtf.results import VARIANTS
+from modtf.tasks.families import FAMILIES
 
 NAMES = ("Choice", "NothingToDraw", "Picture", "average", "means", "note", "panels", "performance")
 FEW = {"data_seeds": [0], "seeds": [0]}

@@ -12,8 +12,8 @@ from modtf.analysis import with_kinds
 from modtf.analysis.claims import CLAIMS, NOT_ENOUGH, SUPPORTED, advantage, mean_evidence, print_claims
 from modtf.analysis.figures import FIGURES, NothingToDraw, bars, means
 from modtf.analysis.report.write import write_report
-from modtf.families import FAMILIES
-from modtf.variants import Variant
+from modtf.tasks.families import FAMILIES
+from modtf.tasks.variants import Variant
 
 
 @pytest.fixture

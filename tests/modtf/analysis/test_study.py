@@ -8,8 +8,8 @@ from simulated_results import TRAINING, World, cells_of, results_of, simulate, w
 from modtf import Cell, Task
 from modtf.analysis import Study, find_missing
 from modtf.analysis.contents import whole_kinds
-from modtf.families import FAMILIES
 from modtf.results import find_cells, load_results, with_categories
+from modtf.tasks.families import FAMILIES
 
 SMALL = {"settings": ["regression"], "rules": [2], "seeds": [0, 1], "num_evaluations": 2}
 

@@ -8,9 +8,9 @@ from simulated_results import simulate
 from modtf.analysis import IN, OUT, kind_label, performance_rows, random_baseline, summarise, variant_label
 from modtf.analysis.labels import family_label, in_report_order, with_kinds
 from modtf.analysis.rows import headline_label
-from modtf.condition import Condition
-from modtf.families import FAMILIES, Option
 from modtf.results import CELL, load_history, load_results
+from modtf.tasks.condition import Condition
+from modtf.tasks.families import FAMILIES, Option
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from dummy import Here
 
-from modtf.cell import Cell
 from modtf.engines.run_study import run_study
 from modtf.engines.work import Work
 from modtf.studies import grid
+from modtf.tasks.cell import Cell
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

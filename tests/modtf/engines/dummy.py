@@ -7,8 +7,8 @@ import time
 from functools import partial
 from pathlib import Path
 
+from modtf.base.files import write_text
 from modtf.engines.work import Event, work_on
-from modtf.files import write_text
 
 
 class Here:

@@ -13,11 +13,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import modtf
 from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
 from modtf.engines.lock import HeldError, held
-from modtf.families import with_free_rules
 from modtf.metrics import activation_measures
 from modtf.metrics.registry import BESIDE
 from modtf.results import COLUMNS, HISTORY_COLUMNS, load_activations
 from modtf.results.schema import DIVERGED
+from modtf.tasks.families import with_free_rules
 
 MEASURES = [measure.name for measure in activation_measures()]
 CLOCK = ("seconds", "members_times_steps_per_second")

@@ -8,21 +8,21 @@ import pytest
 from registering import forgotten
 
 from modtf import Cell, Task
+from modtf.base.plugins import load_plugin
 from modtf.engines.state import state_of, write_config
-from modtf.families import FAMILIES
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
-from modtf.plugins import load_plugin
 from modtf.results.cells import read_config
+from modtf.tasks.families import FAMILIES
 
 PLUGIN = """
 import modtf
 from keras import ops
-from modtf.families.mlp import MLP
+from modtf.tasks.families.mlp import MLP
 from modtf.models import Router
 from modtf.models.architectures.mlp import ModularMLP
-from modtf.variants import Variant
+from modtf.tasks.variants import Variant
 
 
 @modtf.register_router("of_plugin")

@@ -14,7 +14,7 @@ from simulated_results import simulate
 
 import modtf
 from modtf.analysis import find_missing
-from modtf.cell import Cell
+from modtf.tasks.cell import Cell
 from modtf.engines.cell import run_cell
 from modtf.engines.state import state_of, write_config
 from modtf.engines.work import Work, work_on

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
+from modtf.base.kept import Kept
 from modtf.engines.train_cell import _lent_as
 from modtf.evaluation import programs
 from modtf.evaluation.evaluator import Evaluator
-from modtf.kept import Kept
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.build import build_cell
 from modtf.models.routers import ROUTERS

@@ -16,7 +16,7 @@ from modtf.results.schema import PRIVATE
 
 WORK_ON = """
 import sys, json, dummy
-from modtf.cell import Cell
+from modtf.tasks.cell import Cell
 from modtf.engines.work import Work, work_on
 cell = Cell.from_dict(json.loads(sys.argv[1]))
 print(work_on(cell, Work(sys.argv[2]), dummy.slow_steps).status, flush=True)

@@ -13,8 +13,8 @@ from modtf import Condition, Population, Task, run_cell
 from modtf.datasets.families.mlp import Affine
 from modtf.evaluation.batches import LARGEST_KEPT, Source, alike, evaluation_batches, make_batches
 from modtf.evaluation.programs import waiting_iterators
-from modtf.families import FAMILIES
-from modtf.task import SPLITS
+from modtf.tasks.families import FAMILIES
+from modtf.tasks.task import SPLITS
 
 POPULATION = Population.of([Task("mha", num_rules=3, data_seed=i) for i in range(2)])
 

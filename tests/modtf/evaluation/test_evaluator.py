@@ -8,9 +8,9 @@ import pytest
 import modtf
 from modtf import Evaluation, Population, Task, build
 from modtf.evaluation.evaluator import Evaluator
-from modtf.families import with_free_rules
 from modtf.metrics import activation_measures, measure_all, rule_distributions
 from modtf.models.routers import ROUTERS
+from modtf.tasks.families import with_free_rules
 
 MEASURES = {measure.name for measure in activation_measures()}
 TASK = Task(arch="rnn", setting="classification", num_rules=2)

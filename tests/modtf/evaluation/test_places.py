@@ -11,10 +11,10 @@ from modtf import Evaluation, Population, Task, stream
 from modtf.datasets.families.base import RuleData
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.outputs import find_outputs
-from modtf.families import FAMILIES, Condition, Family, register_family
-from modtf.families.mlp import MLP
 from modtf.metrics import measure_all
-from modtf.observed import Place, Probe
+from modtf.tasks.families import FAMILIES, Condition, Family, register_family
+from modtf.tasks.families.mlp import MLP
+from modtf.tasks.observed import Place, Probe
 
 LEAF = np.array([[0.8, 0.2], [0.3, 0.7], [0.5, 0.5]], np.float32)  # p of the rows of the place "leaf"
 SIZES = Evaluation(batches=3, batch_size=8, tokens=96, activation_batch_size=8, draws=2, tokens_per_draw=24)

@@ -12,8 +12,8 @@ from modtf.evaluation.elementwise import (
     wrong_class,
 )
 from modtf.evaluation.scores import Scores, from_arrays, mean_scores, to_arrays
-from modtf.families import FAMILIES
-from modtf.settings import SETTINGS
+from modtf.tasks.families import FAMILIES
+from modtf.tasks.settings import SETTINGS
 
 
 def test_absolute_error():

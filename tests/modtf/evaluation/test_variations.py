@@ -1,4 +1,4 @@
-"""Evaluations of tasks with the options of `modtf.families.varied`, against NumPy."""
+"""Evaluations of tasks with the options of `modtf.tasks.families.varied`, against NumPy."""
 
 from dataclasses import replace
 
@@ -7,10 +7,10 @@ import pytest
 
 from modtf import Population, Task
 from modtf.evaluation.evaluator import Evaluator
-from modtf.families.varied import irreducible as irreducible_of
 from modtf.metrics import MEASURES, measure_all
 from modtf.metrics.registry import BESIDE
 from modtf.models.build import build
+from modtf.tasks.families.varied import irreducible as irreducible_of
 
 
 def evaluated(task, sizes, variant="modular", members=2):

@@ -5,7 +5,7 @@ import pytest
 
 from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
 from modtf.experiments.modarch.warm_start import ChoiceLoss, _choices
-from modtf.population import Population
+from modtf.tasks.population import Population
 
 SIZES = Evaluation(
     batches=1, batch_size=32, tokens=2_000, activation_batch_size=500, draws=1, tokens_per_draw=100

@@ -10,12 +10,12 @@ from simulated_results import simulate, write_cell
 
 import modtf
 from modtf import Cell, Protocol, Task
-from modtf.families.mlp import MLP
 from modtf.metrics import MEASURES, alignment
-from modtf.observed import Place
 from modtf.results import find_cells, load_activations, load_history, load_results
 from modtf.results.manifest import write_manifest
 from modtf.results.schema import CELL, COLUMNS, MEMBER, PRIVATE, write_activations
+from modtf.tasks.families.mlp import MLP
+from modtf.tasks.observed import Place
 
 
 def one_cell(out, num_rules=2, variant="modular", members=((0, 0), (0, 1)), finished=True, **protocol):

@@ -3,10 +3,10 @@
 import pytest
 
 from modtf import Protocol, Task
-from modtf.families import FAMILIES
 from modtf.models.routers import ROUTERS
 from modtf.studies import Grid
 from modtf.studies.point import cell_of, options_known
+from modtf.tasks.families import FAMILIES
 
 SMALL = {"arch": "mlp", "num_rules": 4, "width": 32, "variant": "modular"}
 

@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 from registering import forgotten
 
-from modtf.cell import VARIANTS
-from modtf.families import with_free_rules
-from modtf.protocol import Protocol
 from modtf.studies import STUDIES, grid, load_study, register_study
+from modtf.tasks.cell import VARIANTS
+from modtf.tasks.families import with_free_rules
+from modtf.tasks.protocol import Protocol
 
 OWN = '''"""Mine."""
 from modtf.studies import grid

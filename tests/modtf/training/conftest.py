@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from modtf.evaluation.scores import Scores
-from modtf.families import with_free_rules
-from modtf.population import Population
+from modtf.tasks.families import with_free_rules
+from modtf.tasks.population import Population
 
 
 class PrescribedEvaluator:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from modtf import Population, Task, build, train
+from modtf.base.termination import Terminated
 from modtf.evaluation.evaluator import Evaluator
-from modtf.termination import Terminated
 from modtf.training import checkpoint_file
 from modtf.training.callbacks.checkpoint import CheckpointCallback
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback

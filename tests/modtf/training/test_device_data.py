@@ -8,7 +8,7 @@ import modtf
 from modtf import Task, build, train
 from modtf.evaluation import batches
 from modtf.evaluation.batches import choose_place
-from modtf.families import FAMILIES
+from modtf.tasks.families import FAMILIES
 
 pytestmark = pytest.mark.xla
 TASKS = [Task(num_rules=2, data_seed=i) for i in range(2)]

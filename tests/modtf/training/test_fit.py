@@ -14,8 +14,8 @@ from keras import ops
 import modtf
 from modtf import Population, Protocol, Task, build, train
 from modtf.evaluation.evaluator import Evaluator
-from modtf.families import with_free_rules
 from modtf.metrics import activation_measures
+from modtf.tasks.families import with_free_rules
 from modtf.training.callbacks.evaluate import EvaluateCallback
 
 TASKS = [Task(num_rules=3, data_seed=i) for i in range(2)]

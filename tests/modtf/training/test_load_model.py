@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import modtf
-from modtf.task import Task
+from modtf.tasks.task import Task
 
 TASK = Task(num_rules=3)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modtf.protocol import Training
+from modtf.tasks.protocol import Training
 from modtf.training.optimizer import MemberAdam, MemberSGD, make_optimizer
 
 

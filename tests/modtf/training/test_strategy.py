@@ -9,8 +9,8 @@ from fuzzing import BeginsError
 from processes import succeeds
 
 from modtf.engines.cell import run_cell
-from modtf.families import with_free_rules
 from modtf.models.routers import ROUTERS
+from modtf.tasks.families import with_free_rules
 from modtf.training.execution import bounds
 from modtf.training.strategy import choose_strategy
 
@@ -30,7 +30,7 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 import contextlib
 import numpy as np
 import modtf
-from modtf.families import with_free_rules
+from modtf.tasks.families import with_free_rules
 from modtf.training.compile import compile_model
 from modtf.training.execution import use_large_programs
 from modtf.training.fit import training_batches

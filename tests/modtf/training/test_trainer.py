@@ -11,12 +11,12 @@ import pytest
 import tensorflow as tf
 
 from modtf import Cell, Evaluation, Protocol, Task, Training, run_cell
+from modtf.base.termination import Terminated
 from modtf.engines.train_cell import train_cell
 from modtf.evaluation.evaluator import Evaluator
 from modtf.models.build import build_cell
-from modtf.termination import Terminated
+from modtf.tasks.variants import Variant
 from modtf.training.trainer import TrainerContext, trainer_of
-from modtf.variants import Variant
 
 SMALL = Evaluation(batches=1, batch_size=8, tokens=64, activation_batch_size=8, draws=1, tokens_per_draw=64)
 TRAINING = Training(steps=12, batch_size=4, evaluations=2, learning_rate=0.01)

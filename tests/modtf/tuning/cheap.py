@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 from dummy import Here
 
+from modtf.base.space import parse_axis
 from modtf.engines.run_study import run_study
 from modtf.engines.work import Work
 from modtf.results.schema import write_history
-from modtf.space import parse_axis
 from modtf.studies import grid
 from modtf.studies.grid import shard_of
 from modtf.tuning import LISTS, Search

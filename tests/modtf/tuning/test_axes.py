@@ -6,12 +6,12 @@ from cheap import search_of
 from registering import forgotten
 
 import modtf
-from modtf.cell import Cell
+from modtf.base.space import parse_axis, parse_named
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
 from modtf.models.routers.base import Router
-from modtf.space import parse_axis, parse_named
-from modtf.task import Task
+from modtf.tasks.cell import Cell
+from modtf.tasks.task import Task
 from modtf.tuning.axes import LEARNING_RATES, axes_given, space_of
 from modtf.tuning.axes import search_of as make_search
 

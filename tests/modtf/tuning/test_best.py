@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from cheap import search_of
 
-from modtf.space import parse_axis
+from modtf.base.space import parse_axis
 from modtf.tuning import Search, use_best
 from modtf.tuning.search import TRIALS
 from modtf.tuning.trials import trials_of

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cheap import loss, search_of
 
-from modtf.space import parse_axis
+from modtf.base.space import parse_axis
 from modtf.tuning import oracles
 from modtf.tuning.search import begin_lists
 from modtf.tuning.trials import trials_note, trials_of, trials_table

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from cheap import search_of
 
+from modtf.base.space import parse_axis
 from modtf.results.schema import HISTORY_COLUMNS
-from modtf.space import parse_axis
 from modtf.tuning import Search, load_trials
 from modtf.tuning.search import DEFINITION, find_searches, in_words, with_values
 from modtf.tuning.trials import validation

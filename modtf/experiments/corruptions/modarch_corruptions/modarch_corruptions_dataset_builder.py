@@ -18,11 +18,11 @@ from modtf.datasets.modarch_rules.endless import read_as
 from modtf.datasets.streaming import stream
 from modtf.experiments.corruptions.base_images import DATASETS
 from modtf.experiments.corruptions.orders import CORRUPTIONS, LONGEST, name_of, padded
-from modtf.families import FAMILIES, Condition
-from modtf.task import Task
+from modtf.tasks.families import FAMILIES, Condition
+from modtf.tasks.task import Task
 
 FAMILY = "corruptions"
-RULE = "The corruptions in their order, as one number; modtf.experiments.corruptions.orders.order_of translates it."
+RULE = "The corruptions in their order, as one number. `order_of` of modtf.experiments.corruptions.orders translates it."
 #: data set -> the names of its classes
 CLASSES = {
     "digits": "0123456789",

@@ -21,9 +21,9 @@ the same tasks: auto-encoders in image space with both classifiers, and the labe
 of a composition. 4 cells, 20 models.
 """
 
-from modtf.cell import Cell
 from modtf.studies.grid import grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
 
 STEPS, EPOCHS, SITES, MODULES = 1_090, 10, 6, 6
 SEARCHED = 2  # epochs

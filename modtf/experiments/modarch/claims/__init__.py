@@ -3,7 +3,7 @@
 from functools import partial
 
 from modtf.analysis.claims.registry import documented_claim
-from modtf.cell import VARIANTS
+from modtf.tasks.cell import VARIANTS
 
 LEARNED = ("modular", "modular_op")  # variants that can collapse or fail to specialise
 MODULAR = (*LEARNED, "gt_modular")

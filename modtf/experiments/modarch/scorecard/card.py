@@ -10,7 +10,7 @@ import pandas as pd
 from modtf.analysis.labels import variant_label
 from modtf.analysis.rows import OUT, performance_rows
 from modtf.analysis.study import Study
-from modtf.cell import Cell
+from modtf.tasks.cell import Cell
 from modtf.experiments.modarch.given import GIVEN
 from modtf.experiments.modarch.studies.scorecard import (
     MEASURES,
@@ -21,12 +21,12 @@ from modtf.experiments.modarch.studies.scorecard import (
     best_rate,
     key_of,
 )
-from modtf.families import FAMILIES, IID
-from modtf.files import write_text
+from modtf.tasks.families import FAMILIES, IID
+from modtf.base.files import write_text
 from modtf.results import load_results
 from modtf.results.schema import COLUMNS, conform
-from modtf.version import __version__
-from modtf.words import plural
+from modtf.base.version import __version__
+from modtf.base.words import plural
 
 CHECKPOINT = "tail"
 MODEL = ["arch", "variant", "model_options", "data_seed", "num_modules", "num_parameters"]

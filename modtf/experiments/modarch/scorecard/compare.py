@@ -12,9 +12,9 @@ from modtf.analysis.ratios import as_ratio
 from modtf.analysis.rows import IN, OUT, activation_rows
 from modtf.analysis.study import Study
 from modtf.analysis.table import SHORT
-from modtf.analysis.text import interval_words
 from modtf.experiments.modarch.given import GIVEN, WAYS, dose
 from modtf.experiments.modarch.studies.scorecard import MEASURES, ORACLE
+from modtf.pages.text import interval_words
 
 LOSSES = {IN: "loss in", OUT: "loss out"}
 NAMES = {name: SHORT.get(name, name.replace("_", " ")) for name in MEASURES}

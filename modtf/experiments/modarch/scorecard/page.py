@@ -10,23 +10,23 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from modtf.analysis.figures import Picture, panels
-from modtf.analysis.figures.base import GREY
 from modtf.analysis.figures.layout import Look
 from modtf.analysis.figures.marks import by_variant, dots, joined
 from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import kind_label
-from modtf.analysis.report import page
-from modtf.analysis.report.glossary import glossary_section, measures_section
-from modtf.analysis.report.page import Section
 from modtf.analysis.report.words import WORDS
 from modtf.analysis.study import Study
 from modtf.analysis.table import table_cells, table_note
-from modtf.analysis.text import percent_of
+from modtf.base.files import write_csv, write_text
 from modtf.experiments.modarch.given import GIVEN, WAYS
 from modtf.experiments.modarch.scorecard import compare
 from modtf.experiments.modarch.studies.scorecard import ORACLE
-from modtf.files import write_csv, write_text
 from modtf.metrics import MAIN_GROUPS, activation_measures
+from modtf.pages import page
+from modtf.pages.glossary import glossary_section, measures_section
+from modtf.pages.page import Section
+from modtf.pages.pictures import GREY
+from modtf.pages.text import percent_of
 from modtf.routing.report.write import shown
 
 PAGE, DIFFERENCES = "scorecard.html", "differences.csv"

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.labels import kind_label, variant_label
-from modtf.cell import Cell
 from modtf.experiments.modarch.given import GIVEN
 from modtf.experiments.modarch.scorecard.card import name_of
 from modtf.experiments.modarch.studies.scorecard import TUNED_ON, best_rate
-from modtf.families import IID
 from modtf.results import load_history
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import IID
 
 
 def search_of(trials: Mapping[float, Cell], out: str | Path) -> dict[str, Any]:

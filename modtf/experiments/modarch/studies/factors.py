@@ -17,12 +17,12 @@ of the matrix. The difference between router and paired run is everything else: 
 beyond its rule, changes of p during training, and the learning rate.
 """
 
-from modtf.cell import Cell
 from modtf.experiments.modarch.studies.factors_tuning import shared_by
 from modtf.experiments.modarch.studies.first import SETTINGS, base
 from modtf.experiments.modarch.studies.misrouting import SHARED, dose, recurrent
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
 
 STARTED = ((8, "none"), (2, "none"), (1, "none"), (1, "auxiliary"))
 FOLDER = "studies/factors"  # of the cells with paired runs, relative to the working directory

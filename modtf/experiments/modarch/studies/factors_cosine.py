@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modtf.cell import Cell
 from modtf.experiments.modarch.studies.factors import CAPACITIES, TUNED
 from modtf.experiments.modarch.studies.factors_tuning import shared_by
 from modtf.experiments.modarch.studies.first import base
 from modtf.experiments.modarch.studies.misrouting import dose
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
 
 STEPS = 10_000
 TASKS = tuple(range(10, 15))  # the reported tasks

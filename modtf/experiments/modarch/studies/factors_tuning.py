@@ -8,11 +8,11 @@ strength or rate is searched together with the learning rate. `expert_choice` is
 `clamped`, weighted and sampled, shows which rate suits a router that knows the rules.
 """
 
-from modtf.cell import Cell
 from modtf.experiments.modarch.studies.first import base
 from modtf.experiments.modarch.studies.misrouting import dose
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
 
 TUNED_ON = tuple(range(5, 10))  # tasks; `factors` has others
 STEPS = 10_000  # of a trial

@@ -15,9 +15,9 @@ are trained once.
 
 from typing import Any
 
-from modtf.cell import Cell
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
 
 SETTINGS = ["regression", "classification"]
 RULES = {"mlp": (2, 8, 32), "mha": (2, 8), "rnn": (2, 8)}

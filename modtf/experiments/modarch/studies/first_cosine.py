@@ -13,11 +13,11 @@ about 90 in the RNN.
 
 from collections.abc import Mapping
 
-from modtf.cell import Cell
 from modtf.experiments.modarch.studies.factors_cosine import IN_MLP, Rates, named_cells, trials
 from modtf.experiments.modarch.studies.recurrent_cosine import SEARCH
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
 
 VARIANTS = ("gt_modular", "modular", "modular_op", "monolithic")
 SEARCHES = {"mlp": IN_MLP, "rnn": SEARCH}

@@ -8,10 +8,10 @@ seed; the rest as in the study `first`. It has eleven matrices of `clamped`, eac
 them are the same either way. The matrices that claims need come first: perfect, useless, equal alignment.
 """
 
-from modtf.cell import Cell
 from modtf.experiments.modarch.studies.first import SETTINGS, base
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
 
 #: R, and the members: tasks that were not used for tuning
 SHARED = grid(num_rules=8, members=tuple((task, 0) for task in range(10, 20)))

@@ -8,12 +8,12 @@ width 32, 10,000 steps, tasks 10 to 14, each fixed routing at the rate with the 
 tasks 5 to 7. Perfect, uniform and random routing are cells of `factors_cosine` too.
 """
 
-from modtf.cell import Cell
 from modtf.experiments.modarch.studies import factors_cosine, misrouting
 from modtf.experiments.modarch.studies.factors_cosine import GIVEN, Rates, named_cells, trials
 from modtf.experiments.modarch.studies.misrouting import dose
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
 
 #: fixed routing by its name: matrix, amount, whether one module is sampled
 DOSES: dict[str, tuple[str, float, bool]] = {

@@ -20,11 +20,11 @@ question:
 
 from collections.abc import Iterable, Mapping
 
-from modtf.cell import VARIANTS, Cell
 from modtf.experiments.modarch.studies.factors import TUNED
 from modtf.experiments.modarch.studies.factors_tuning import shared_by
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import VARIANTS, Cell
 
 TASKS = {"mlp": tuple(range(20, 30)), "rnn": tuple(range(20, 25))}
 TUNED_ON = (5, 6, 7)  # tasks

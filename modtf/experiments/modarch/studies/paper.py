@@ -7,9 +7,9 @@ variants; five tasks x five seeds in each cell, all with the published protocol.
 years: see the cost with --dry_run, and distribute it over machines with --shard or --engine=ray.
 """
 
-from modtf.cell import Cell
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
 
 PUBLISHED = {"mlp": {}, "mha": {"search": ["v1", "v2"]}, "rnn": {}}
 

@@ -7,11 +7,11 @@ the sizes and with the short protocol of `launch/run.py`. This fills each figure
 small for the paper's claims.
 """
 
-from modtf.cell import Cell
-from modtf.families import with_free_rules
 from modtf.models.routers import default_variants
 from modtf.studies.grid import grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import with_free_rules
 
 
 @register_study("quick")

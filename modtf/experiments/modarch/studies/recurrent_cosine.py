@@ -9,7 +9,6 @@ Each row takes the rate with the lowest validation loss on tasks 5 and 6. Streng
 are those of `factors`.
 """
 
-from modtf.cell import Cell
 from modtf.experiments.modarch.studies.factors import IN_RNN, learned_in_rnn
 from modtf.experiments.modarch.studies.factors_cosine import (
     GIVEN,
@@ -23,6 +22,7 @@ from modtf.experiments.modarch.studies.misrouting import dose
 from modtf.experiments.modarch.studies.misrouting_cosine import DOSES
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
 
 #: of the last evaluation, as in the scorecard
 SIZES = {

@@ -8,11 +8,11 @@ any run. With the same --out the published variants are trained once for both. `
 temperature after two thirds of the training.
 """
 
-from modtf.cell import Cell
 from modtf.experiments.modarch.studies.first import STEPS, TASKS, base
 from modtf.models.routers import ROUTERS
 from modtf.studies.grid import Grid, grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
 
 APART = ("balanced", "clamped")  # other studies test them
 ARCHITECTURES = ("mlp", "mha")

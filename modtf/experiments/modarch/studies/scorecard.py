@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
 
-from modtf.cell import Cell
-from modtf.protocol import Evaluation, Protocol, Training
 from modtf.studies.load import register_study
-from modtf.task import Task, science_hash
+from modtf.tasks.cell import Cell
+from modtf.tasks.protocol import Evaluation, Protocol, Training
+from modtf.tasks.task import Task, science_hash
 
 NUM_RULES, WIDTH, TASKS = 8, 32, tuple(range(100, 105))
 TUNED_ON = (105, 106, 107)  # tasks on which learning rates are chosen

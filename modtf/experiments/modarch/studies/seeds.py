@@ -16,12 +16,12 @@ The script `draw_seeds.py` has the question, which was fixed before the models w
 from collections.abc import Iterable
 from typing import Any
 
-from modtf.cell import Cell
 from modtf.experiments.modarch.studies import open_questions
 from modtf.experiments.modarch.studies.factors_cosine import CHOICES, RATES, under_cosine
 from modtf.experiments.modarch.studies.factors_tuning import shared_by
 from modtf.studies.grid import grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
 
 SEEDS = range(5)
 #: losses and matrices must tell seeds apart

@@ -9,12 +9,12 @@ Its numbers mean nothing.
 
 from dataclasses import replace
 
-from modtf.cell import Cell
-from modtf.families import with_free_rules
 from modtf.models.routers import default_variants
-from modtf.protocol import Evaluation, Protocol, Training
 from modtf.studies.grid import grid
 from modtf.studies.load import register_study
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import with_free_rules
+from modtf.tasks.protocol import Evaluation, Protocol, Training
 
 NUM_RULES = 2
 TRAINING = Training(steps=4, batch_size=8, evaluations=2)

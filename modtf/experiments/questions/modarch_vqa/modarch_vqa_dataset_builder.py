@@ -17,8 +17,8 @@ from modtf.datasets.modarch_rules.configs import (
     pattern_of,
     value_of,
 )
-from modtf.families import FAMILIES
-from modtf.task import Task
+from modtf.tasks.families import FAMILIES
+from modtf.tasks.task import Task
 
 FAMILY = "vqa_mnist"
 OPTIONS = {option.name: option for option in FAMILIES[FAMILY].options}

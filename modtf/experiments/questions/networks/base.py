@@ -10,7 +10,7 @@ from keras import initializers, layers, ops
 
 from modtf.models.base import ModularModel
 from modtf.models.kernels.normalisation import BatchNormalization
-from modtf.task import random_key
+from modtf.tasks.task import random_key
 
 #: the scale and mode of Keras's `VarianceScaling` with uniform numbers
 KAIMING, XAVIER, PYTORCH = (2.0, "fan_in"), (1.0, "fan_avg"), (1 / 3, "fan_in")

@@ -3,7 +3,7 @@
 import keras
 from keras import layers, ops
 
-from modtf.checks import check_integer
+from modtf.base.checks import check_integer
 from modtf.experiments.questions.networks.base import (
     KAIMING,
     WORDS,

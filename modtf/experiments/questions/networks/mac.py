@@ -2,7 +2,7 @@
 
 from keras import layers, ops
 
-from modtf.checks import check_integer
+from modtf.base.checks import check_integer
 from modtf.experiments.questions.networks.base import (
     WORDS,
     XAVIER,

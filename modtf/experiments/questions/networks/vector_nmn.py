@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from modtf.checks import check_choice, check_integer
+from modtf.base.checks import check_choice, check_integer
 from modtf.experiments.questions.networks.base import PYTORCH, Layers, QuestionNetwork
 from modtf.models.architectures import register_architecture
 

@@ -19,8 +19,8 @@ from modtf.experiments.corruptions.base_images import DATASETS
 from modtf.experiments.corruptions.data import Corruptions
 from modtf.experiments.corruptions.family import severity_of
 from modtf.experiments.corruptions.orders import RULES, code, name_of, orders, padded
-from modtf.population import Population
-from modtf.task import Task
+from modtf.tasks.population import Population
+from modtf.tasks.task import Task
 
 SIDE = 28
 RNG = np.random.default_rng(0)

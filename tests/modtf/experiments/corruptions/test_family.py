@@ -5,9 +5,9 @@ import hashlib
 import pytest
 
 from modtf.experiments.corruptions.orders import GROUPS, code, name_of, orders, padded
-from modtf.families import FAMILIES
-from modtf.protocol import Protocol
-from modtf.task import Task
+from modtf.tasks.families import FAMILIES
+from modtf.tasks.protocol import Protocol
+from modtf.tasks.task import Task
 
 LISTED = "bc04c3f065f5a3f584a77cb4d465c7989a793d6cd838c1792fc46eae3ee99a2e"  # of the published list
 

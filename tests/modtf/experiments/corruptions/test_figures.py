@@ -22,9 +22,9 @@ from modtf.experiments.corruptions.claims import (
     single_corruptions_are_learned,
 )
 from modtf.experiments.corruptions.figures import _kinds, _scatter, learned
-from modtf.protocol import Protocol
 from modtf.results.schema import COLUMNS
-from modtf.task import Task
+from modtf.tasks.protocol import Protocol
+from modtf.tasks.task import Task
 
 
 def test_a_method_is_what_was_trained_longest():

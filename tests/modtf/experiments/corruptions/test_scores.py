@@ -6,7 +6,7 @@ import pytest
 
 from modtf.experiments.corruptions.invariance import ClassActivation, invariance_rows, invariance_scores
 from modtf.experiments.corruptions.trainers import TEMPERATURE, ContrastiveLoss
-from modtf.task import Task
+from modtf.tasks.task import Task
 
 # Table 3 of the paper: one unit's mean activation, by class, under ID, CO, GB, and CO then GB
 GRID = np.array([

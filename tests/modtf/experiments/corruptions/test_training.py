@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from modtf.cell import Cell
 from modtf.datasets import base_images
 from modtf.engines.cell import run_cell
 from modtf.evaluation import programs
@@ -19,9 +18,10 @@ from modtf.experiments.corruptions.network_parts import SmallNetwork
 from modtf.experiments.corruptions.orders import CORRUPTIONS
 from modtf.experiments.corruptions.phases import ALL, Views
 from modtf.experiments.corruptions.trainers import _given_sites, epochs_of_images
-from modtf.protocol import Evaluation, Protocol
 from modtf.studies.load import load_study
-from modtf.task import Task
+from modtf.tasks.cell import Cell
+from modtf.tasks.protocol import Evaluation, Protocol
+from modtf.tasks.task import Task
 from modtf.training.trainer import trainer_of
 
 ROOT = Path(__file__).parents[4]

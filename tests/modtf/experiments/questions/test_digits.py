@@ -15,11 +15,11 @@ from modtf.experiments.questions.digits_claims import MODULAR, against_chance, r
 from modtf.experiments.questions.digits_figures import accuracies
 from modtf.experiments.questions.question import QUESTIONS
 from modtf.experiments.questions.sets import DIGITS, MAIN, SETS, number
-from modtf.families import FAMILIES
 from modtf.metrics import alignment, inverse_mutual_information
 from modtf.results import Activations
 from modtf.results.schema import COLUMNS
 from modtf.studies import load_study
+from modtf.tasks.families import FAMILIES
 
 NOVEL = {  # % of error, as the published claims have it
     "all_all_all": 30, "all_group_group": 30, "group_all_all": 15, "group_group_group": 14, "sub_sub_sub": 28,

@@ -9,7 +9,7 @@ from modtf.experiments.questions.combinations import answers, draw_combinations,
 from modtf.experiments.questions.digits_data import TRUTHS, digits
 from modtf.experiments.questions.question import TYPES, VALUES
 from modtf.experiments.questions.rendering import SIZES, corner_pairs, draw_corners, placing, render, resizing
-from modtf.task import SPLITS
+from modtf.tasks.task import SPLITS
 
 ROUNDS = (1, 2, 5, 8, 10, 20)
 

@@ -13,9 +13,9 @@ import modtf
 from modtf.analysis.claims import judge_all
 from modtf.experiments.questions.sets import PLAIN, SQOOP, TREES
 from modtf.experiments.questions.sqoop_studies import RATES
-from modtf.families import FAMILIES
 from modtf.results.schema import COLUMNS
 from modtf.studies import load_study
+from modtf.tasks.families import FAMILIES
 
 SCRIPTS = Path(__file__).parents[4] / "docs" / "scripts"
 CLAIMS = ("trees_beat_plain_networks", "modules_per_symbol_beat_one")

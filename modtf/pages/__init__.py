@@ -1,0 +1,1 @@
+"""Pages of reports: texts, tables, pictures and the template that turns them into HTML."""

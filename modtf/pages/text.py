@@ -1,0 +1,115 @@
+"""Numbers, lists and tables as text: one look for the whole project."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from tabulate import tabulate
+
+from modtf.base.words import plural as plural
+
+Rows = Sequence[Sequence[Any]]
+
+
+def percent_of(level: float) -> str:
+    """Return a level of confidence as a percentage, without rounding it up to 100%.
+
+    Example:
+        >>> percent_of(0.95), percent_of(0.999)
+        ('95%', '99.9%')
+    """
+    return f"{100 * level:g}%"
+
+
+def text_table(header: Sequence[str], rows: Rows) -> str:
+    """Return a plain text table: columns two spaces apart, a rule below the header.
+
+    The first column is aligned to the left, the others to the right. Column names may have several lines.
+
+    Example:
+        >>> print(text_table(["variant", "loss"], [["modular", "0.012"]]))
+        variant   loss
+        --------------
+        modular  0.012
+    """
+    text = tabulate(
+        [[str(cell) for cell in row] for row in (header, *rows)],
+        tablefmt="plain",
+        disable_numparse=True,
+        colalign=["left", *["right"] * (len(header) - 1)],
+    )
+    lines, top = [line.rstrip() for line in text.splitlines()], 1 + max(name.count("\n") for name in header)
+    return "\n".join([*lines[:top], "-" * max(map(len, lines)), *lines[top:]])
+
+
+def markdown_table(header: Sequence[str], rows: Rows, left: int = 1) -> str:
+    """Return a table in Markdown: the first `left` columns aligned to the left, the others to the right.
+
+    Example:
+        >>> print(markdown_table(["variant", "loss"], [["modular", "0.012"]]))
+        | variant | loss |
+        | --- | ---: |
+        | modular | 0.012 |
+    """
+    rule = ["---"] * left + ["---:"] * (len(header) - left)
+    lines = (f"| {' | '.join(map(str, row))} |" for row in (header, rule, *rows))
+    return "\n".join(line.replace("\n", ", ") for line in lines)
+
+
+def span(numbers: pd.Series, word: str) -> str:
+    """Return the smallest and the largest of some counts: "5 tasks", "3 to 5 tasks"."""
+    least, most = numbers.min(), numbers.max()
+    return plural(most, word) if least == most else f"{least:,} to {most:,} {word}s"
+
+
+def listing(values: Sequence | pd.Series) -> str:
+    """Return the distinct values, in order, as text."""
+    return ", ".join(str(value) for value in pd.Series(values).drop_duplicates().sort_values())
+
+
+def interval_words(mean: Mapping[str, Any] | pd.Series, level: float, of: str = "") -> str:
+    """Return the interval of a mean and its number of tasks in brackets, with `of` as the first word.
+
+    Args:
+        mean: low, high and num_tasks, for example a row of `summarise`.
+
+    Example:
+        >>> interval_words({"low": 0.24, "high": 0.31, "num_tasks": 5}, 0.95)
+        '(95% CI 0.24 to 0.31, 5 tasks)'
+    """
+    tasks = plural(int(mean["num_tasks"]), "task")
+    known = mean["low"] == mean["low"]
+    interval = f"{percent_of(level)} CI {short_number(mean['low'])} to {short_number(mean['high'])}"
+    interval = interval if known else "no interval"
+    return f"({', '.join([*([of] if of else []), interval, tasks])})"
+
+
+def with_interval(value: Any, low: Any, high: Any, form: str = ".2f") -> str:
+    """Return a number with its interval, both in the same format.
+
+    Example:
+        >>> with_interval(0.2, 0.1, 0.25)
+        '0.20 (0.10 to 0.25)'
+    """
+    return f"{value:{form}} ({low:{form}} to {high:{form}})"
+
+
+def short_number(value: float) -> str:
+    """Return a number with two decimals, or with two significant digits if it is small.
+
+    Example:
+        >>> short_number(1.234), short_number(0.01234)
+        ('1.23', '0.012')
+    """
+    return f"{value:.2f}" if value == 0 or abs(value) >= 0.1 else f"{value:.2g}"
+
+
+def in_a_row(words: Sequence[str]) -> str:
+    """Return words with commas, and "and" before the last.
+
+    Example:
+        >>> in_a_row(["one", "two", "three"])
+        'one, two and three'
+    """
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

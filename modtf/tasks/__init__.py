@@ -1,0 +1,1 @@
+"""Tasks with known rules: families, conditions, protocols, cells and populations, without TensorFlow."""
