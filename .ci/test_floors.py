@@ -55,6 +55,32 @@ def test_the_contracts_see_what_goes_wrong(copied_tree: Path, wrong: dict[str, s
         assert f"{module} " in done.stdout or f"{module}\n" in done.stdout, done.stdout
 
 
+RESOLVED = """
+import importlib
+for module, name in (
+    ("tasks.families", "FAMILIES"), ("models.architectures", "ARCHITECTURES"), ("models.routers", "ROUTERS"),
+    ("analysis.figures", "FIGURES"), ("analysis.claims", "CLAIMS"), ("studies", "STUDIES"),
+    ("metrics", "MEASURES"),
+):
+    print(name, list(getattr(importlib.import_module(f"modtf.{module}"), name).items()))
+from modtf.studies.load import load_study
+print(load_study("testing").cells)
+"""
+
+
+@pytest.mark.parametrize("experiment", ["questions", "corruptions"])
+def test_a_deleted_folder_removes_its_experiment_and_nothing_else(copied_tree: Path, experiment: str) -> None:
+    """All other parts are found, a study has its cells, and the contracts hold, without another edit."""
+    shutil.rmtree(copied_tree / "modtf" / "experiments" / experiment)
+    done = python("-c", RESOLVED, cwd=copied_tree, env={"PYTHONPATH": str(copied_tree)})
+    assert done.returncode == 0, done.stderr
+    names = set(re.findall(r"\('(\w+)', ", done.stdout))
+    other = {"questions": "corruptions", "corruptions": "sqoop"}[experiment]
+    assert {"mlp", "modular", "ranking", "gt_modular_wins", "paper", "alignment", other} <= names
+    assert not names & {"questions": {"sqoop", "vqa_mnist"}, "corruptions": {"corruptions"}}[experiment]
+    assert "0 broken" in lint_imports(copied_tree).stdout
+
+
 def sources() -> list[Path]:
     """Return the Python files of the tree; links lead to files that are there already."""
     paths = [p for name in (*FOLDERS, "examples", "tests") for p in (ROOT / name).rglob("*.py")]

@@ -45,6 +45,8 @@ def test_nothing_else_imports_what_is_registered(registry, imports):
     assert registry._modules
     for module in set(registry._modules.values()):
         for importer in imports.find_modules_that_directly_import(module):
+            if module.startswith("modtf.experiments.") and importer.split(".")[:3] == module.split(".")[:3]:
+                continue  # one folder
             assert re.fullmatch(MAY_IMPORT[registry.kind], importer), f"{importer} imports {module}"
 
 
@@ -65,7 +67,7 @@ def test_it_speaks_of_every_kind_of_addition():
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
 def test_the_files_it_names_are_there(row):
-    paths = [path for cell in row for path in re.findall(r"`([\w/]+(?:\.py|/))", cell)]
+    paths = [path for cell in row for path in re.findall(r"`([\w/]+(?:\.py|\.toml|/))", cell)]
     assert len(paths) >= 2
     for path in paths:
         pattern = path.replace("NAME", "*")

@@ -22,7 +22,7 @@ from modtf.tasks.families import FAMILIES, Condition
 from modtf.tasks.task import Task
 
 FAMILY = "corruptions"
-RULE = "The corruptions in their order, as one number. `order_of` of modtf.experiments.corruptions.orders translates it."
+RULE = "The corruptions in their order, as one number; `order_of` in the module `orders` translates it."
 #: data set -> the names of its classes
 CLASSES = {
     "digits": "0123456789",

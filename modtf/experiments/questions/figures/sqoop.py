@@ -2,7 +2,7 @@
 
 from modtf.analysis.figures import Choice, Pictures, means, performance, register_figure
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.questions.digits_figures import beside
+from modtf.experiments.questions.figures.digits import beside
 from modtf.experiments.questions.sets import SQOOP, number
 
 

@@ -1,0 +1,1 @@
+"""What the papers on questions claim."""
