@@ -25,12 +25,12 @@ from absl import flags
 
 from modtf.base.checks import check_number
 from modtf.base.files import check_writable, replacing
+from modtf.base.words import progress_bar
 from modtf.launch.cli import Definer, run_command
 from modtf.routing.analyses.registry import ANALYSES, FEWEST, chosen_analyses
 from modtf.routing.formats.registry import FORMATS
 from modtf.routing.formats.source import by_number
 from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutations
-from modtf.base.words import progress_bar
 
 if TYPE_CHECKING:  # --help does without: a page needs SciPy, pandas and matplotlib
     from modtf.routing import Analysed, Routing
