@@ -7,7 +7,7 @@ import pytest
 from modtf import Population, Task
 from modtf.base import memory
 from modtf.base.memory import ACCELERATOR, check_fits, memory_here
-from modtf.tasks.memory import check_members
+from modtf.tasks.memory import batch_bytes, check_batches, check_members
 
 GB = 10**9
 
@@ -49,6 +49,6 @@ def test_members_and_batches():
     with pytest.raises(ValueError, match=r"tasks=1e12 cannot fit: .*1,000,000,000,000 members"):
         check_members(10**12, "tasks=1e12")
     population = Population.of(Task("mha", num_rules=4))
-    assert memory.batch_bytes(population.task, 3, 5) == 4 * 3 * 5 * 10 * (4 * 4 + 2)
+    assert batch_bytes(population.task, 3, 5) == 4 * 3 * 5 * 10 * (4 * 4 + 2)
     with pytest.raises(ValueError, match=r"batch_size=10000000000 with 1 members of mha_v1.* and 10 tokens"):
-        memory.check_batches(population, 10**10, 10)
+        check_batches(population, 10**10, 10)
