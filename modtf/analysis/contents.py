@@ -9,12 +9,12 @@ import pandas as pd
 from modtf.analysis.labels import family_label, kind_label, variant_label, with_kinds
 from modtf.analysis.rows import performance_rows
 from modtf.pages.text import listing, plural
-from modtf.tasks.cell import Cell
-from modtf.tasks.families import IID
-from modtf.tasks.protocol import TRAINING_FACTOR
 from modtf.results import CellFolder, find_cells
 from modtf.results.cells import Source
 from modtf.results.schema import CELL, CORRECTIONS, ERROR, KIND, MEMBER
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import IID
+from modtf.tasks.protocol import TRAINING_FACTOR
 from modtf.training.arithmetic import epochs_of
 
 

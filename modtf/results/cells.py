@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from modtf.tasks.cell import Cell
-from modtf.tasks.families import FAMILIES
 from modtf.results.archive import SUFFIX, unpacked
 from modtf.results.manifest import MANIFEST, damage_of, read_json
 from modtf.results.schema import ACTIVATION, CELL, CONFIG, CORRECTIONS, HISTORY, PRIVATE, RESULTS
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import FAMILIES
 from modtf.tasks.task import science_hash
 from modtf.training.checkpoint_file import DamagedError, checkpoints
 

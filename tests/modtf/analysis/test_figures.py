@@ -22,7 +22,7 @@ NAMES = ("Choice", "NothingToDraw", "Picture", "average", "means", "note", "pane
 FEW = {"data_seeds": [0], "seeds": [0]}
 
 #: figures of every experiment; those of one experiment are drawn in tests/modtf/experiments
-SHARED = [name for name, module in MODULES.items() if module.startswith("analysis")]
+SHARED = list(MODULES)
 OF_MEANS = ("collapse_and_specialisation_bars", "performance_vs_num_rules")  # drawn of a single model, too
 KINDS: dict[str, list[str]] = {arch: [v.name for v in FAMILIES[arch].variants][:12] for arch in FAMILIES}
 
@@ -45,7 +45,7 @@ def drawn(whole):
 def test_names_that_are_given_out_are_no_modules():
     """A module of the same name would replace the public name once it is imported."""
     for module in set(MODULES.values()):
-        import_module(f"modtf.{module}")
+        import_module(f"modtf.analysis.figures.{module}")
     assert not [name for name in NAMES if isinstance(getattr(figures, name), ModuleType)]
 
 

@@ -14,7 +14,6 @@ from simulated_results import simulate
 
 import modtf
 from modtf.analysis import find_missing
-from modtf.tasks.cell import Cell
 from modtf.engines.cell import run_cell
 from modtf.engines.state import state_of, write_config
 from modtf.engines.work import Work, work_on
@@ -23,6 +22,7 @@ from modtf.results.archive import write_archive
 from modtf.results.cells import read_config
 from modtf.results.manifest import MANIFEST, READ, write_manifest
 from modtf.results.schema import CORRECTIONS
+from modtf.tasks.cell import Cell
 
 FILES = (*READ, MANIFEST, "last.keras", "tensorboard/events")
 SMALL = {"settings": ["regression"], "rules": [2], "data_seeds": [0], "num_evaluations": 1}

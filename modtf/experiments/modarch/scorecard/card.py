@@ -10,7 +10,9 @@ import pandas as pd
 from modtf.analysis.labels import variant_label
 from modtf.analysis.rows import OUT, performance_rows
 from modtf.analysis.study import Study
-from modtf.tasks.cell import Cell
+from modtf.base.files import write_text
+from modtf.base.version import __version__
+from modtf.base.words import plural
 from modtf.experiments.modarch.given import GIVEN
 from modtf.experiments.modarch.studies.scorecard import (
     MEASURES,
@@ -21,12 +23,10 @@ from modtf.experiments.modarch.studies.scorecard import (
     best_rate,
     key_of,
 )
-from modtf.tasks.families import FAMILIES, IID
-from modtf.base.files import write_text
 from modtf.results import load_results
 from modtf.results.schema import COLUMNS, conform
-from modtf.base.version import __version__
-from modtf.base.words import plural
+from modtf.tasks.cell import Cell
+from modtf.tasks.families import FAMILIES, IID
 
 CHECKPOINT = "tail"
 MODEL = ["arch", "variant", "model_options", "data_seed", "num_modules", "num_parameters"]
