@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from modtf.base.checks import did_you_mean
 from modtf.base.extras import MissingExtraError, tensorflow_named
+from modtf.base.termination import Terminated, exit_on_sigterm
 from modtf.base.version import __version__
 
 # A command is a file of this folder with a function `command`, and a line here.
@@ -72,11 +73,17 @@ def run_file(path: str) -> NoReturn:
 
 def _run(command: str, name: str) -> None:
     try:
-        with tensorflow_named(name):
+        with exit_on_sigterm(), tensorflow_named(name):
             run = import_module(f"modtf.launch.{command}").command
     except MissingExtraError as error:
         print(f"{name}: error: {error}", file=sys.stderr)
         sys.exit(1)
+    except KeyboardInterrupt:
+        print(f"\n{name}: interrupted.", file=sys.stderr)
+        sys.exit(130)
+    except Terminated:
+        print(f"\n{name}: terminated.", file=sys.stderr)
+        raise
     run()
 
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from modtf.base.checks import check_choice, check_path
-from modtf.base.files import check_writable, write_text
+from modtf.base.files import check_writable, regular_file, write_text
 from modtf.base.words import tensorboard_line
 from modtf.launch.cells import (
     cells_of_flags,
@@ -84,7 +84,7 @@ def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
     configuration |= {"best": best} if best else {}
     text = json.dumps(configuration, indent=1, sort_keys=True)
     path = out / RUN
-    if path.exists() and path.read_bytes() != text.encode():
+    if path.exists() and regular_file(path).read_bytes() != text.encode():
         raise ValueError(
             f"--out={out} holds results of another configuration ({path}). Choose another folder."
         )

@@ -1,7 +1,7 @@
 """Train a small Hugging Face mixture of experts on text with known rules: do its experts find them?
 
 Each token belongs to one of four rules. The rule determines the next token: with probability 0.9 a fixed one.
-The model does not see which tokens share a rule. `pip install 'modtf[hf]'`; two minutes on two cores.
+The model does not see which tokens share a rule. `pip install '.[hf]'`; two minutes on two cores.
 
     python examples/measure/hugging_face.py
 """

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modtf.base.files import write_text
+from modtf.base.files import read_text, write_text
 from modtf.base.words import plural
 from modtf.launch.benchmark.requests import Request, Row, cells_of, expected_seconds, key_of, label_of
 from modtf.training.machine import thread_variables
@@ -87,7 +87,7 @@ class Rows:
 def read_rows(path: str | Path) -> list[Row]:
     """Return the rows of a file; raise `ValueError` if it holds anything else."""
     try:
-        rows = json.loads(Path(path).read_text(encoding="utf-8"))
+        rows = json.loads(read_text(path))
     except ValueError:
         rows = None
     if not isinstance(rows, list) or not all(isinstance(row, dict) and "arch" in row for row in rows):

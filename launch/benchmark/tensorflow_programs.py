@@ -16,6 +16,7 @@ import tensorflow as tf
 from modtf.datasets.streaming import stream
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.programs import programs_of
+from modtf.extras import install
 from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run, StepProgram, run_of, timed
 from modtf.models.base import ModularModel
 from modtf.tasks.population import Population
@@ -46,8 +47,8 @@ def find_device(kind: str) -> str:
         return processor_name()
     if not tf.config.list_physical_devices(kind.upper()):
         raise ValueError(
-            f"--device={kind}: TensorFlow {tf.__version__} finds no such device. Install it with CUDA (pip "
-            "install 'modtf[cuda]') and check that nvidia-smi lists the device. --device=cpu runs the same "
+            f"--device={kind}: TensorFlow {tf.__version__} finds no such device. Install it with CUDA "
+            f"({install('cuda')}) and check that nvidia-smi lists the device. --device=cpu runs the same "
             "programs on the CPU."
         )
     return accelerators()[0]

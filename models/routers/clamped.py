@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from modtf.base.checks import check_choice, check_integer, check_number
+from modtf.base.files import regular_file
 from modtf.models.initial import noise_keys
 from modtf.models.kernels.noise import threefry, uniform_noise
 from modtf.models.routers import register_router
@@ -58,7 +59,7 @@ def final_matrices(folder: str, members: Sequence[tuple[Task, int]]) -> np.ndarr
         ValueError: if the folder lacks the matrix of a member.
     """
     try:
-        with np.load(Path(folder, "activation.npz"), allow_pickle=False) as arrays:
+        with np.load(regular_file(Path(folder, "activation.npz")), allow_pickle=False) as arrays:
             known = zip(arrays["data_seeds"].tolist(), arrays["seeds"].tolist(), strict=True)
             last = dict(zip(known, arrays["last"].astype(np.float64), strict=True))
         matrices = np.stack([last[task.data_seed, seed] for task, seed in members])

@@ -20,6 +20,11 @@ class MissingExtraError(ImportError, ValueError):
     """A library that belongs to an extra of modtf and cannot be imported."""
 
 
+def install(extra: str) -> str:
+    """Return the command that installs an extra, for errors."""
+    return f"pip install '.[{extra}]' in a checkout of modtf"
+
+
 def need(module: str, extra: str, what: str) -> Any:
     """Return a module of an optional library, imported now.
 
@@ -37,8 +42,7 @@ def need(module: str, extra: str, what: str) -> Any:
     except ImportError as error:
         library = module.partition(".")[0]
         raise MissingExtraError(
-            f"{what} needs {library}, which cannot be imported ({error}). "
-            f"Install it: pip install 'modtf[{extra}]'."
+            f"{what} needs {library}, which cannot be imported ({error}). Install it: {install(extra)}."
         ) from error
 
 
@@ -59,5 +63,5 @@ def tensorflow_named(what: str) -> Iterator[None]:
         if library not in TENSORFLOW:
             raise
         raise MissingExtraError(
-            f"{what} needs {library}, which is not installed. Install it: pip install 'modtf[tf]'."
+            f"{what} needs {library}, which is not installed. Install it: {install('tf')}."
         ) from error

@@ -24,8 +24,10 @@ UNREADABLE = (OSError, EOFError, ValueError, MemoryError, zipfile.BadZipFile, zl
 FULL = (errno.ENOSPC, errno.EDQUOT)  # not a fault of the name: a retry may succeed
 RECORD = ".written"  # the names of the files of a report, in its folder
 _written: ContextVar[set[Path] | None] = ContextVar("written", default=None)  # by a block of `replacing`
+TEMPORARY = " in the folder of temporary files, which TMPDIR chooses"
 WRITING = ".writing-"  # the prefix of temporary files and folders
-RATIO, LARGE = 500, 1 << 28  # a zip file may unpack to this multiple of its size, or to this many bytes
+RATIO, LARGE = 500, 1 << 28  # a file may unpack to this multiple of its size, or to this many bytes
+LARGEST = 8 << 30  # bytes of a file that is read as a whole, or of an archive, unpacked
 #: errors that NumPy raises on a damaged file: MemoryError if a header claims too much
 UNREADABLE = (OSError, EOFError, ValueError, MemoryError, zipfile.BadZipFile, zlib.error)
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # starts of texts that a spreadsheet takes for a formula
@@ -38,7 +40,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     The content reaches the disk before the name does, so an existing file is complete even after a power cut.
     """
     path = Path(path)
-    with _named_where_full(path):
+    with _naming(path, path.parent / WRITING):
         path.parent.mkdir(parents=True, exist_ok=True)
         with scratch_folder(path.parent) as folder:  # a lock on the file itself would keep HDF5 out
             temporary = folder / path.name
@@ -71,7 +73,7 @@ def replacing(out: Path, *folders: str) -> Iterator[None]:
     names = {str(PurePosixPath(folder, path.name)) for path in written for folder in folders
              if path.parent == out / folder}  # fmt: skip
     record, places = out / RECORD, set(map(PurePosixPath, folders))
-    before = set(record.read_text(encoding="utf-8").splitlines() if record.is_file() else ())
+    before = set(read_text(record).splitlines() if record.is_file() else ())
     earlier = {name for name in before if PurePosixPath(name).parent in places}
     for name in earlier - names:
         if (out / name).is_file():
@@ -80,23 +82,33 @@ def replacing(out: Path, *folders: str) -> Iterator[None]:
 
 
 @contextmanager
-def _named_where_full(path: Path) -> Iterator[None]:
-    """Name the path in the error of a full disk. The error of a write names no path, or a temporary one."""
+def _naming(path: Path, prefix: Path, where: str = "") -> Iterator[None]:
+    """Name the path in an error of the operating system that names no file, or one that starts with `prefix`.
+
+    The reason of the error ends with `where`.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL:
+        is_named = error.filename is not None and not str(error.filename).startswith(str(prefix))
+        if error.errno is None or is_named:
             raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        raise OSError(error.errno, f"{error.strerror}{where}", str(path)) from error
 
 
 @contextmanager
 def scratch_folder(where: str | Path | None = None) -> Iterator[Path]:
     """Yield a folder, by default among temporary files, that is removed after the block.
 
-    Its lock ends with its process. Folders that killed processes left on this machine are removed.
+    Its lock ends with its process. Folders that killed processes left on this machine are removed. An error
+    of the operating system says that a folder among temporary files is one.
     """
-    where = Path(where or tempfile.gettempdir())
+    if where is None:
+        where = Path(tempfile.gettempdir())
+        with _naming(where, where / WRITING, TEMPORARY), scratch_folder(where) as folder:
+            yield folder
+        return
+    where = Path(where)
     prefix = f"{WRITING}{socket.gethostname()}-"
     for left in where.glob(f"{prefix}*"):
         with contextlib.suppress(OSError):
@@ -149,7 +161,10 @@ def check_file_writable(path: str | Path, name: str) -> Path:
 def _check_open(folder: Path, what: str) -> None:
     existing = next(p for p in [folder, *folder.absolute().parents] if os.path.lexists(p))
     try:
-        with _named_where_full(folder), scratch_folder(existing):  # permissions say nothing about a superuser
+        with (
+            _naming(folder, existing / WRITING),
+            scratch_folder(existing),
+        ):  # permissions say nothing about a superuser
             return
     except OSError as error:
         if error.errno in FULL:
@@ -166,6 +181,41 @@ def is_pipe(path: str | Path) -> bool:
         return stat.S_ISFIFO(os.stat(path).st_mode)
     except (OSError, ValueError):
         return False
+
+
+def regular_file(path: str | os.PathLike[str], most: float = LARGEST) -> Path:
+    """Return the path of a file to read. Everything that comes from outside passes here before it is opened.
+
+    Args:
+        path: a file in a folder of results, an archive, a model or a file with routing.
+        most: limit on its bytes.
+
+    Raises:
+        OSError: if there is no such file.
+        ValueError: if it is a pipe, a device or a folder, or larger: reading it could block for ever or fill
+            the memory.
+    """
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path} is a pipe, a device or a folder; expected a regular file.")
+    if status.st_size > most:
+        raise ValueError(f"{path} has {status.st_size:,} bytes; expected at most {most:,}.")
+    return Path(path)
+
+
+def read_text(path: str | Path, most: float = LARGE) -> str:
+    """Return the text of a file; see `regular_file`."""
+    return regular_file(path, most).read_text(encoding="utf-8")
+
+
+def walk(folder: str | Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Yield each folder with the names of its folders and files, like `os.walk`, without unfinished files.
+
+    Folders that another process removes in the meantime are left out.
+    """
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(WRITING))
+        yield Path(parent), folders, files
 
 
 def flush(path: Path) -> None:
@@ -219,7 +269,19 @@ def _as_text(value: Any) -> Any:
 
 def check_ratio(path: str | Path, entries: Sequence[zipfile.ZipInfo]) -> None:
     """Raise `ValueError` if entries of a zip file claim to unpack to more than results ever do."""
-    packed, size = (sum(getattr(e, name) for e in entries) for name in ("compress_size", "file_size"))
+    check_size(path, *(sum(getattr(e, name) for e in entries) for name in ("compress_size", "file_size")))
+
+
+def check_gzip(path: str | Path) -> None:
+    """Raise `ValueError` if a gzip file unpacks to more than results ever do."""
+    packed, size = os.stat(path).st_size, 0
+    with gzip.open(path) as file:
+        while part := file.read(1 << 20):
+            check_size(path, packed, size := size + len(part))
+
+
+def check_size(path: str | Path, packed: int, size: int) -> None:
+    """Raise `ValueError` if a file of `packed` bytes claims to hold more than results ever do."""
     if size > max(LARGE, RATIO * packed):
         raise ValueError(
             f"{path} would unpack from {packed:,} to {size:,} bytes, which is more than {LARGE >> 20} MiB "

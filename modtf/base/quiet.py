@@ -48,6 +48,8 @@ def _silently(load: Callable[[ModuleType], None], module: ModuleType) -> None:
         os.dup2(output.fileno(), 2)
         try:
             load(module)
+        except KeyboardInterrupt:
+            raise
         except BaseException:
             output.seek(0)
             os.write(terminal, output.read())

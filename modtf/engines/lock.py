@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, SoftFileLock, Timeout
 
-from modtf.base.files import write_text
+from modtf.base.files import read_text, write_text
 from modtf.results.schema import PRIVATE
 
 PATIENCE = 0.3  # seconds to wait for a lock: `is_held` of another process takes it for less
@@ -45,7 +45,9 @@ def held(out: str | Path, name: str, *, wait: bool = False) -> Iterator[None]:
     try:
         lock.acquire(timeout=-1 if wait else PATIENCE)
     except Timeout:
-        who = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
+        who = "another process"
+        with contextlib.suppress(OSError, ValueError):
+            who = read_text(holder)
         raise HeldError(
             f"{Path(out, name)} is in use by {who}. Wait until it ends (run --wait), or choose another --out."
         ) from None

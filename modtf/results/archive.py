@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from modtf.base.files import atomic_path, check_ratio, scratch_folder
+from modtf.base.files import LARGEST, atomic_path, check_ratio, regular_file, scratch_folder
 from modtf.base.version import __version__
 from modtf.base.words import plural
 from modtf.results.manifest import MANIFEST, READ, write_manifest
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 SUFFIX = ".zip"
 FILES = (*READ, MANIFEST)
 PARTS = 2048  # parts of 1: float16 holds all multiples of 1/2048 from 0 to 1
-LARGEST = 8 << 30  # bytes of an archive, unpacked
 DAMAGED = (zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError, RuntimeError, OSError)
 TIME = (1980, 1, 1, 0, 0, 0)  # the date of every file, so that equal results give equal bytes
 
@@ -62,7 +61,7 @@ def _contents(cell: "CellFolder") -> dict[str, bytes]:
     """Return the archived files of a cell, with a manifest of these files only; if it is not finished, its
     config alone."""
     if not cell.is_finished:
-        return {CONFIG: (cell.path / CONFIG).read_bytes()} if cell.config else {}
+        return {CONFIG: regular_file(cell.path / CONFIG).read_bytes()} if cell.config else {}
     with scratch_folder() as folder:
         for name in READ:
             if name == ACTIVATION and cell.has_activation:
@@ -84,7 +83,7 @@ def unpacked(path: str | Path) -> Path:
 
     Raise `ValueError` if the file is not an archive of results, or unpacks to more than 8 GiB.
     """
-    status = os.stat(path)
+    status = regular_file(path).stat()
     return _unpack(os.path.realpath(path), status.st_mtime_ns, status.st_size)
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from modtf.base.files import read_text, walk
 from modtf.results.archive import SUFFIX, unpacked
 from modtf.results.manifest import MANIFEST, damage_of, read_json
 from modtf.results.schema import ACTIVATION, CELL, CONFIG, CORRECTIONS, HISTORY, PRIVATE, RESULTS
@@ -126,13 +127,12 @@ def find_cells(directory: Source) -> list[CellFolder]:
 
 
 def _config_files(folder: Path) -> Iterable[Path]:
-    for parent, folders, files in os.walk(folder):
+    for parent, folders, files in walk(folder):
         if PRIVATE in folders:
             folders.remove(PRIVATE)
         if CONFIG in files or {RESULTS, MANIFEST} <= set(files):
-            yield Path(parent, CONFIG)
+            yield parent / CONFIG
             folders.clear()  # a cell holds no cells, but may hold many TensorBoard files
-        folders.sort()
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """
     path = folder / CONFIG
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise DamagedError(
             f"{path} cannot be read ({error}). Remove its folder and run the cell again."
@@ -179,7 +179,7 @@ def _read(path: Path) -> CellFolder | None:
             damage = damage or str(error)
         else:
             damage = damage if config or (folder / RESULTS).exists() else ""
-    if not config and not damage:
+    if (not config and not damage) or not folder.exists():  # another process removed it
         return None
     damage = damage.removeprefix(f"{folder}{os.sep}")
     if damage:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from modtf.base.files import WRITING, write_text
+from modtf.base.files import read_text, regular_file, walk, write_text
 from modtf.base.version import __version__
 from modtf.results.schema import (
     ACTIVATION,
@@ -42,9 +42,9 @@ def write_manifest(folder: Path, but: Iterable[Path] = (), version: str = __vers
     """Record the files of a finished cell, except those in `but`, and its members that diverged."""
     left_out = {folder / MANIFEST, *but}
     files: dict[str, dict[str, Any]] = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and path not in left_out and f"/{WRITING}" not in f"/{name}":
+    for path in sorted(parent / name for parent, _, names in walk(folder) for name in names):
+        if path.is_file() and path not in left_out:
+            name = path.relative_to(folder).as_posix()
             files[name] = {"size": path.stat().st_size} | (
                 {CHECKSUM: _checksum(path)} if name in READ else {}
             )
@@ -55,7 +55,7 @@ def write_manifest(folder: Path, but: Iterable[Path] = (), version: str = __vers
 def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON file's dict; empty if the file is absent or unreadable."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
@@ -111,5 +111,5 @@ def diverged(folder: Path) -> list[dict[str, int]]:
 
 
 def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
+    with regular_file(path).open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from modtf.base.files import UNREADABLE, atomic_path, check_ratio, write_csv
+from modtf.base.files import UNREADABLE, atomic_path, check_ratio, regular_file, write_csv
 from modtf.tasks.cell import VARIANTS as VARIANTS
 from modtf.tasks.observed import at_place
 
@@ -110,7 +110,7 @@ def read_values(
     """
     return with_place(
         pd.read_csv(
-            path,
+            regular_file(path) if isinstance(path, str | os.PathLike) else path,
             dtype=None if dtypes is None else dict(dtypes),
             keep_default_na=False,  # "" means that a model has no options
             na_values={"value": ["", "nan", "NaN"]},
@@ -181,7 +181,7 @@ def read_activations(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     """Return the arrays that `write_activations` wrote, in any precision; raise `ValueError` if invalid."""
     path = Path(folder, ACTIVATION)
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        with regular_file(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             check_ratio(path, file.zip.infolist())
             places = [name.removeprefix("last") for name in file.files if name.split("_")[0] == "last"]
             names = [*(m + end for end in places for m in MATRICES), *NUMBERS]

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from modtf.base.checks import check_callable
+from modtf.base.files import regular_file
 from modtf.metrics import MEASURES
 from modtf.results.cells import CellFolder
 from modtf.results.schema import (
@@ -73,7 +74,7 @@ def _read_together(
     parts, numbers = [header], []
     try:
         for cell in cells:
-            content = (cell.path / name).read_bytes()
+            content = regular_file(cell.path / name).read_bytes()
             if not content.startswith(header) or not content.endswith(b"\n"):
                 return None
             parts.append(content[len(header) :])

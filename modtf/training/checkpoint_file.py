@@ -1,5 +1,6 @@
 """Arrays in a file with zip checksums; the previous file is kept next to it."""
 
+import fnmatch
 import io
 import os
 from collections.abc import Callable, Mapping
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from modtf.base.files import atomic_path, flush
+from modtf.base.files import atomic_path, flush, regular_file, walk
 
 Arrays = dict[str, np.ndarray]
 
@@ -61,7 +62,11 @@ def load(path: Path, say: Callable[[str], object] = print) -> Arrays | None:
 
 def checkpoints(folder: Path) -> list[Path]:
     """Return all checkpoints of a cell: of every stage and member, with the previous ones."""
-    return sorted(folder.rglob("checkpoint*.npz"))
+    return sorted(
+        parent / name
+        for parent, _, files in walk(folder)
+        for name in fnmatch.filter(files, "checkpoint*.npz")
+    )
 
 
 def remove_checkpoints(folder: Path) -> None:
@@ -71,7 +76,9 @@ def remove_checkpoints(folder: Path) -> None:
 
 def _read(path: Path) -> Arrays:
     try:
-        content = path.read_bytes()  # any other `OSError` does not mean damage: the file must stay
+        content = regular_file(
+            path
+        ).read_bytes()  # any other `OSError` does not mean damage: the file must stay
     except FileNotFoundError as error:
         raise DamagedError(f"The checkpoint {path} is missing") from error
     try:

@@ -1,6 +1,5 @@
 """The public functions `modtf.train` and `modtf.load_model`."""
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import keras
 
 from modtf.base.checks import check_choice, check_integer, check_names, check_path, check_type
-from modtf.base.files import check_file_writable, check_ratio
+from modtf.base.files import check_file_writable
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.outputs import find_outputs
 from modtf.models.architectures import ARCHITECTURES
@@ -18,6 +17,7 @@ from modtf.tasks.protocol import MOST, PLACES, TRAINING_FACTOR, Evaluation, Prot
 from modtf.tasks.task import Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.fit import check_callbacks, fit_model, scope_of
+from modtf.training.model_file import check_model_file
 from modtf.training.strategy import check_devices
 
 
@@ -165,7 +165,8 @@ def load_model(path: str | Path) -> keras.Model:
 
     Raises:
         FileNotFoundError: if the file does not exist.
-        ValueError: if it is damaged, holds code, or holds a model that this version does not know.
+        ValueError: if it is damaged, names code to run or other files to read, or holds a model that this
+            version does not know.
 
     Example:
         >>> model = modtf.load_model("runs/mlp/.../best.keras")
@@ -178,15 +179,12 @@ def load_model(path: str | Path) -> keras.Model:
     for name in ARCHITECTURES:
         ARCHITECTURES[name]  # the lookup imports the module
     try:
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                check_ratio(path, archive.infolist())
+        check_model_file(path)
         return keras.saving.load_model(path, safe_mode=True)
     except Exception as error:  # Keras, HDF5 and zip raise many errors on a damaged file
         reason = " ".join(str(error).split())[:500] or type(error).__name__
         raise ValueError(
-            f"{path} cannot be read as a model ({reason}). Expected a file that model.save('x.keras') "
-            "wrote. Code in it is never run."
+            f"{path} cannot be read as a model ({reason}). Expected a file that model.save('x.keras') wrote."
         ) from error
 
 

@@ -17,7 +17,7 @@ import keras_tuner
 from keras_tuner.engine.base_tuner import BaseTuner
 from keras_tuner.engine.trial import Trial
 
-from modtf.base.files import scratch_folder, write_text
+from modtf.base.files import read_text, scratch_folder, write_text
 from modtf.base.space import Values
 from modtf.tasks.cell import Cell
 from modtf.tuning.search import LONGEST, SPREAD, Search, in_words, unreadable
@@ -115,7 +115,7 @@ def _load(oracle: keras_tuner.Oracle, folder: Path, retry_failed: bool) -> list[
     if not path.exists():
         return []
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
+        state = json.loads(read_text(path))
         trials = {record["trial_id"]: Trial.from_state(record) for record in state["trials"]}
         oracle.trials = {name: trials[name] for name in state["start_order"]}
         oracle.set_state({**state, "ongoing_trials": {}})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from modtf.base.files import write_text
+from modtf.base.files import read_text, write_text
 from modtf.base.space import Axis, Values, parse_axis
 from modtf.base.version import __version__
 from modtf.base.words import plural
@@ -105,7 +105,7 @@ class Search:
         the file is damaged."""
         path = self.folder(out) / TRIALS
         try:
-            settings = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+            settings = json.loads(read_text(path)) if path.exists() else []
             for values in settings:
                 self.values_of(values)
             return settings
@@ -180,7 +180,7 @@ def find_searches(out: str | Path) -> list[Search]:
     searches = []
     for path in sorted(Path(out, SEARCHES).glob(f"*/{DEFINITION}")):
         try:
-            searches.append(Search.from_dict(json.loads(path.read_text(encoding="utf-8"))))
+            searches.append(Search.from_dict(json.loads(read_text(path))))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{path} does not describe a search of this version ({error}). Remove its folder and tune "

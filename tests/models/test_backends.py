@@ -70,7 +70,7 @@ def train_all(**how):
 
 @pytest.mark.slow
 def test_jax_without_tensorflow_agrees_with_tensorflow(registries):
-    pytest.importorskip("jax", reason="pip install modtf[jax]")
+    pytest.importorskip("jax", reason="pip install '.[jax]'")
     from processes import succeeds
 
     environment = {"KERAS_BACKEND": "jax", "PYTHONPATH": os.pathsep.join(sys.path)}

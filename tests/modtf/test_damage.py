@@ -1,8 +1,10 @@
 """Damaged files of every kind are refused by name in one line, or left out by name, or read as they were."""
 
 import json
+import os
 import random
 import re
+import signal
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -167,6 +169,21 @@ def test_bytes(file):
         damage(chance, path, [], way)
         attempt(kind, path, whole, way, kind.is_checked)
         path.write_bytes(content)
+
+
+@pytest.mark.parametrize("file", KINDS, indirect=True)
+def test_pipes_and_devices_are_not_read(file):
+    """Reading a pipe never ends; reading a device fills the memory."""
+    kind, path, whole = file
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"{path.name} was read"))
+    for way in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        path.unlink()
+        way(path)
+        signal.alarm(5)
+        try:
+            attempt(kind, path, whole, "a pipe or a device", kind.is_checked)
+        finally:
+            signal.alarm(0)
 
 
 def json_damages(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:

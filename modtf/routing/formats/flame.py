@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from modtf.routing.formats.joined import warn
 from modtf.routing.formats.parquet import column
 from modtf.routing.formats.registry import FORMATS, Format, Found
-from modtf.routing.formats.source import Source, by_number
+from modtf.routing.formats.source import Source
 
 ENDING, INDICES, SCORES, TOKEN = ".parquet", "indices", "scores", "token_id"
 LAYER = re.compile(r"layer_?(\d+)")
@@ -77,7 +77,8 @@ def _names(file: Path) -> list[str]:
 
 def _samples(folder: Path) -> list[Path]:
     """Return the files of tokens, which the data set keeps in ../../samples."""
-    files = sorted((folder.absolute().parent.parent / "samples").glob(f"*{ENDING}"), key=by_number)
+    samples = folder.absolute().parent.parent / "samples"
+    files = Source(samples).files(ENDING) if samples.is_dir() else ()
     return [file for file in files if TOKEN in _names(file)]
 
 

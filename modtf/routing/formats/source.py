@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from modtf.base.checks import check_integer
-from modtf.base.files import UNREADABLE
+from modtf.base.extras import install
+from modtf.base.files import UNREADABLE, check_gzip, regular_file
 
 JSON_LINES = ".jsonl"
 PACKED = ".gz"
@@ -52,13 +54,16 @@ class Source:
     def files(self, ending: str) -> Sequence[Path]:
         """Return the file, or the folder's files, with this ending, ordered by the numbers in their names.
 
-        Tables and JSON may be compressed (.gz); other files may not.
+        Tables and JSON may be compressed (.gz); other files may not. A pipe or a device is a `ValueError`.
+        Most formats are mapped into memory or read by line, so any size is allowed.
         """
         if self.path is None:
             return []
         inside = [*self.path.iterdir()] if self.path.is_dir() else [self.path]
         files = [
-            path for path in inside if path.name.removesuffix(PACKED).endswith(ending) and path.is_file()
+            regular_file(path, math.inf)
+            for path in inside
+            if path.name.removesuffix(PACKED).endswith(ending) and not path.is_dir()
         ]
         if packed := [path.name for path in files if ending in MAPPED and path.suffix == PACKED]:
             raise ValueError(f"{packed[0]} is compressed; expected a {ending} file. Unpack it")
@@ -86,7 +91,7 @@ class Source:
             for file in self.files(ending):
                 if file not in self._loaded:
                     with explained(f"{file} cannot be read"):
-                        self._loaded[file] = load(file)
+                        self._loaded[file] = load(regular_file(file))
                 yield from _each(file.name, self._loaded[file])
 
     @cached_property
@@ -109,6 +114,7 @@ def _each(place: str, content: Any) -> Iterator[tuple[str, Any]]:
 def opened(file: Path, encoding: str = "utf-8") -> IO[str]:
     """Open a text file, which may be compressed."""
     if file.suffix == PACKED:
+        check_gzip(file)
         return gzip.open(file, "rt", encoding=encoding, newline="")
     return file.open(encoding=encoding, newline="")
 
@@ -191,4 +197,4 @@ def _first_line(error: Exception) -> str:
 
 
 def _install(error: ImportError) -> str:
-    return "pip install torch" if error.name == "torch" else "pip install 'modtf[parquet]'"
+    return "pip install torch" if error.name == "torch" else install("parquet")

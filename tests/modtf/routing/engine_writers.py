@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="pip install modtf[hf]")
+torch = pytest.importorskip("torch", reason="pip install '.[hf]'")
 
 LAYERS, EXPERTS, K = 3, 8, 2
 SIZES = (20, 32, 25)  # tokens of documents

@@ -10,7 +10,7 @@ import pandas as pd
 from modtf.analysis.labels import variant_label
 from modtf.analysis.rows import OUT, performance_rows
 from modtf.analysis.study import Study
-from modtf.base.files import write_text
+from modtf.base.files import read_text, write_text
 from modtf.base.version import __version__
 from modtf.base.words import plural
 from modtf.experiments.modarch.given import GIVEN
@@ -69,7 +69,7 @@ def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
 
     Raises `ValueError` if it is not a card, or has another version or other tasks."""
     try:
-        card = json.loads(path.read_text(encoding="utf-8"))
+        card = json.loads(read_text(path))
         versions = card["version"], card["tasks"], card["modtf"]
         is_comparable = versions[:2] == (frozen.version, frozen.hash)
         if is_comparable:

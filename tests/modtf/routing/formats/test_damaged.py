@@ -1,5 +1,6 @@
 """Damaged or meaningless files: one line says what is wrong, and nothing is guessed."""
 
+import gzip
 import json
 import os
 import struct
@@ -149,6 +150,13 @@ def test_true_is_not_the_number_1(record, words, tmp_path):
     (tmp_path / "x.jsonl").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=words):
         Routing.read(tmp_path / "x.jsonl")
+
+
+def test_a_compressed_file_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(bytes(1 << 22)))
+    monkeypatch.setattr("modtf.files.LARGE", 1 << 20)
+    with pytest.raises(ValueError, match=r"x\.jsonl\.gz would unpack from .* bytes"):
+        Routing.read(tmp_path)
 
 
 def test_a_named_pipe_does_not_block(tmp_path):
