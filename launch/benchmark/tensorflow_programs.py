@@ -13,10 +13,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from modtf.base.extras import install
 from modtf.datasets.streaming import stream
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.programs import programs_of
-from modtf.extras import install
 from modtf.launch.benchmark.timing import BATCH_SIZE, Clock, Run, StepProgram, run_of, timed
 from modtf.models.base import ModularModel
 from modtf.tasks.population import Population

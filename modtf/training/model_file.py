@@ -7,7 +7,7 @@ from pathlib import Path
 
 import h5py
 
-from modtf.files import check_ratio, check_size, regular_file
+from modtf.base.files import check_ratio, check_size, regular_file
 
 SUFFIX = ".keras"
 

@@ -154,7 +154,7 @@ def test_true_is_not_the_number_1(record, words, tmp_path):
 
 def test_a_compressed_file_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch):
     (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(bytes(1 << 22)))
-    monkeypatch.setattr("modtf.files.LARGE", 1 << 20)
+    monkeypatch.setattr("modtf.base.files.LARGE", 1 << 20)
     with pytest.raises(ValueError, match=r"x\.jsonl\.gz would unpack from .* bytes"):
         Routing.read(tmp_path)
 
