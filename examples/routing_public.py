@@ -138,6 +138,24 @@ def prompts_of(path: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def answers_of(path: Path) -> Any:
+    """Return the routing of the answers of jlens, a record for each token."""
+    rows = []
+    for record in map(json.loads, path.read_text("utf-8").splitlines()):
+        row = {"document": f"{record['run_id']} {record['prompt_id']}", "label": record["domain"]}
+        row |= {"token": record["generated_token_index"], "token_id": record["generated_token_id"]}
+        for one in record["router_layers"]:
+            choices = {"experts": one["topk_experts"], "weights": one["topk_probs"]}
+            rows.append(row | {"layer": one["layer"]} | choices)
+    return modtf.read_routing(rows, num_experts=256)
+
+
+def counts_of(path: Path) -> Ints:
+    """Return the counts `[layers, experts]` of a run of gemma-expert-atlas."""
+    layers = json.loads(path.read_text("utf-8"))["layers"]
+    return np.array([one["counts"] for one in sorted(layers, key=lambda one: one["layer"])])
+
+
 def qwen(folder: Path, draws: int) -> list[list[str]]:
     """Measure the routing of jlens."""
     random = np.random.default_rng(0)
@@ -158,7 +176,7 @@ def qwen(folder: Path, draws: int) -> list[list[str]]:
     few = [unused(slots, documents, 102, random) for _ in range(draws // 10)]
     for name, key in (("experts unused by 102 tokens", "unused"), ("of these, used by the others", "later")):
         rows.append(["prompts", name, "", f"{np.mean([found[key] for found in few]):.3f}", ""])
-    answers = modtf.read_routing(folder / "reports" / "schema" / "r4_decode.jsonl")
+    answers = answers_of(folder / "reports" / "schema" / "r4_decode.jsonl")
     rows += analysed("answers", answers, LOCALITY | {"vocabulary_specialisation": VOCABULARY})
     return rows + information("answers", answers.measure(permutations=200))
 
@@ -167,9 +185,9 @@ def gemma(folder: Path) -> list[list[str]]:
     """Measure the counts of gemma-expert-atlas: 26 runs of its tasks, and 26 of other themes."""
     rows, counts = [], {}
     for name in ("personal_agent", "theme"):
-        runs = folder / "public" / "data" / f"{name}_traces"
-        counts[name] = modtf.read_routing(runs, format="layer_counts").activations.counts
-        tasks = [path.stem.rpartition("_reasoning")[0] for path in sorted(runs.glob("*.json"))]
+        runs = sorted((folder / "public" / "data" / f"{name}_traces").glob("*.json"))
+        counts[name] = np.stack([counts_of(path) for path in runs])
+        tasks = [path.stem.rpartition("_reasoning")[0] for path in runs]
         labels = np.unique(tasks, return_inverse=True)[1]
         layers = modtf.measure_activations(counts=counts[name], labels=labels, top_k=8)
         rows += information(f"{name} runs", layers)

@@ -71,6 +71,8 @@ def define_flags(values: flags.FlagValues) -> None:
     )
     words = "Instead of --array: the name of the array of each token's experts, [tokens, k] or [layers, "
     define.string("experts", None, f"{words}tokens, k]. -1 is a dropped choice.")
+    words = "For tables: which columns are token, layer, slot, expert, weight, count, document or label, "
+    define.list("columns", [], f"{words}separated by commas: token=step,document=text.")
     define.integer("num_layers", None, "The number of routed layers, for formats that do not store it.")
     words = "With --experts: the name of the array of their weights, or of the scores of all experts."
     define.string("weights", None, words)
@@ -182,7 +184,7 @@ def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -
         routing = Routing.read(
             path, values.array, values.labels, values.documents, values.label_names, values.layer_names,
             values.experts, values.weights, values.num_experts, list(map(int, values.shared)), values.format,
-            values.top_k, values.spans, values.num_layers,
+            values.top_k, values.spans, values.num_layers, columns(values.columns),
         )  # fmt: skip
     for note in notes:
         print(f"Warning: {path}: {note.message}")
@@ -190,6 +192,15 @@ def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -
     check_permutations("--permutations", values.permutations, (num_labels, routing.activations.shape[2]))
     routing.check_label_probs(probs)
     return routing
+
+
+def columns(pairs: list[str]) -> dict[str, str]:
+    """Return the mapping that --columns=token=step stands for."""
+    if wrong := [pair for pair in pairs if not re.fullmatch("[^=]+=[^=]+", pair)]:
+        raise ValueError(
+            f"--columns={wrong[0]} is not valid; expected pairs NAME=COLUMN, such as token=step."
+        )
+    return dict(pair.split("=") for pair in pairs)
 
 
 def measured(

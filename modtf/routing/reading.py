@@ -119,6 +119,11 @@ def sent(
     )
     choices[:, :0]  # raises an error for other types and shapes
     layers, tokens, k = choices.experts.shape
+    if "top_k" in arrays and one_integer("top_k", arrays["top_k"]) > k:
+        raise ValueError(
+            f"{arrays.source} has {k} experts for each token, but top_k = {arrays['top_k'].ravel()[0]}; "
+            "expected all choices, with -1 for a dropped one."
+        )
     if k > choices.num_experts or (arrays.format in ARRAYS and tokens < layers):
         raise ValueError(
             f"The array {experts!r} of {arrays.source} has {layers} layers, {tokens} tokens and {k} choices "

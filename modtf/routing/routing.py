@@ -69,6 +69,7 @@ class Routing:
         top_k: int | None = None,
         spans: str | None = None,
         num_layers: int | None = None,
+        columns: Mapping[str, str] | None = None,
     ) -> "Routing":
         """Read everything except the activations, of which only the shapes are checked.
 
@@ -91,6 +92,7 @@ class Routing:
             format: the name of the format; None: the first that recognises the content.
             top_k, num_layers: the number of experts per token and of routed layers, for formats that do not
                 store them.
+            columns: for tables, a mapping usual name -> column, such as `{"token": "step"}`.
             spans: the span of each token, such as a chat turn; None: the array "spans", if there are labels,
                 documents and such an array.
 
@@ -102,7 +104,7 @@ class Routing:
         for name, value in {"activations": activations, "labels": labels, **optional}.items():
             if not isinstance(value, str) and (value is not None or name not in optional):
                 raise ValueError(f"{name}={value!r} is not valid; expected the name of an array.")
-        arrays = Arrays(path, format, top_k=top_k, num_layers=num_layers)
+        arrays = Arrays(path, format, top_k=top_k, num_layers=num_layers, columns=columns)
         routed = reading.routed(arrays, activations, experts, weights, num_experts, shared)
         num_layers, num_tokens, _ = routed.shape
         reading.check_rows(arrays, num_tokens)

@@ -128,7 +128,7 @@ RECORDED = {f"recorded {name}": Kind(cell_file(name), read_recorded)
 ARRAYS = ("experts ", "tokens ", "weights ", "documents ")  # errors that name the array of a file
 ROUTING = {name: Kind(write_routing(name), read_routing, words=ARRAYS) for name in (
     "vllm", "vllm_split", "sglang", "sglang_recorder", "sglang_stat", "transformer_lens", "flame",
-    "llama_csv", "llama_counts", "moe_atlas", "router_layers", "imatrix", "layer_counts", "megatron_core",
+    "csv_of_documents", "csv_counts", "jsonl_layers", "jsonl_counts", "imatrix", "megatron_core",
     "safetensors", "parquet_lists",
 )}  # fmt: skip
 KINDS: dict[str, Kind] = {
@@ -213,7 +213,7 @@ def test_json(file):
 
 
 @pytest.mark.parametrize(
-    "file", ["moe_atlas", "router_layers", "vllm", "sglang", "megatron_core"], indirect=True
+    "file", ["jsonl_layers", "jsonl_lists", "vllm", "sglang", "megatron_core"], indirect=True
 )
 def test_json_lines(file):
     kind, path, whole = file

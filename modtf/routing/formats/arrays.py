@@ -28,6 +28,11 @@ class Arrays(Mapping[str, NDArray[Any]]):
         self.source = Source(thing, **options)
         self.format = format if format is not None else _detected(self.source)
         reader = FORMATS[self.format]
+        if self.source.columns and self.format != "table":
+            raise ValueError(
+                f"{self.source} is read as {self.format}, but columns name those of a table. Leave them "
+                "out, or give the format table."
+            )
         with explained(f"{self.source} cannot be read as {self.format}"):
             self._read: Found = reader.read(self.source)
 

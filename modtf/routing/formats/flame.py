@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from modtf.routing.formats.columns import parquet_column, parquet_file
 from modtf.routing.formats.joined import warn
-from modtf.routing.formats.parquet import column
 from modtf.routing.formats.registry import FORMATS, Format, Found
-from modtf.routing.formats.source import Source
+from modtf.routing.formats.source import PACKED, Source
 
 ENDING, INDICES, SCORES, TOKEN = ".parquet", "indices", "scores", "token_id"
 LAYER = re.compile(r"layer_?(\d+)")
@@ -33,12 +33,14 @@ class Flame(Format):
 
     @classmethod
     def read(cls, source: Source) -> Found:
-        from pyarrow import parquet
-
         files = source.files(ENDING)
-        rows = {file: parquet.read_metadata(file).num_rows for file in files}
-        names = [match[1] if (match := LAYER.fullmatch(file.stem)) else file.stem for file in files]
-        numbers = [match[1] for file in files if (match := LAYER.match(file.stem))]
+        for file in files[0].parent.iterdir():
+            if file not in files and LAYER.match(file.name) and source.path != files[0]:
+                raise ValueError(f"{file.name} is named as a layer; expected .parquet files for all layers")
+        rows = {file: parquet_file(file).metadata.num_rows for file in files}
+        stems = [file.name.removesuffix(PACKED).removesuffix(ENDING) for file in files]
+        names = [match[1] if (match := LAYER.fullmatch(stem)) else stem for stem in stems]
+        numbers = [match[1] for stem in stems if (match := LAYER.match(stem))]
         if len(set(map(int, numbers))) < len(numbers):
             raise ValueError(
                 "several files have the number of one layer; expected one file a layer, with all tokens"
@@ -58,9 +60,11 @@ class Flame(Format):
         }
         samples = _samples(files[0].parent)
         if samples:
-            num_samples = sum(parquet.read_metadata(file).num_rows for file in samples)
+            num_samples = sum(parquet_file(file).metadata.num_rows for file in samples)
             if num_samples == rows[files[0]]:
-                arrays["tokens"] = lambda: np.concatenate([column(file, TOKEN) for file in samples])
+                arrays["tokens"] = lambda: np.concatenate(
+                    [parquet_column(parquet_file(file), TOKEN) for file in samples]
+                )
             else:
                 warn(
                     f"{samples[0].parent} has {num_samples} tokens, but there are {rows[files[0]]} rows. "
@@ -70,20 +74,18 @@ class Flame(Format):
 
 
 def _names(file: Path) -> list[str]:
-    from pyarrow import parquet
-
-    return list(parquet.read_schema(file).names)
+    return list(parquet_file(file).schema_arrow.names)
 
 
 def _samples(folder: Path) -> list[Path]:
     """Return the files of tokens, which the data set keeps in ../../samples."""
     samples = folder.absolute().parent.parent / "samples"
-    files = Source(samples).files(ENDING) if samples.is_dir() else ()
+    files = Source(samples).files(ENDING) if samples.is_dir() else []
     return [file for file in files if TOKEN in _names(file)]
 
 
 def _stacked(files: Sequence[Path], name: str) -> NDArray[Any]:
-    layers = [column(file, name) for file in files]
+    layers = [parquet_column(parquet_file(file), name) for file in files]
     shapes = {layer.shape for layer in layers}
     if len(shapes) > 1 or layers[0].ndim != 2:
         raise ValueError(f"the files have {name} of the shapes {sorted(shapes)}; expected [tokens, k] in all")

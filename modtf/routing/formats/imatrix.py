@@ -33,7 +33,7 @@ class Imatrix(Format):
     @classmethod
     def read(cls, source: Source) -> Found:
         files = source.files(cls.ending)
-        return of_documents([(file.name, _counts(file)) for file in files], [file.stem for file in files])
+        return of_documents([(file.name, _counts(file)) for file in files])
 
 
 def _counts(file: Path) -> dict[int, NDArray[Any]]:

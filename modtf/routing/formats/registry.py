@@ -42,16 +42,10 @@ class Format:
         raise NotImplementedError
 
 
-FOLDER = Path(__file__).parent
-SHARED = (
-    "__init__",
-    "arrays",
-    "counts",
-    "joined",
-    "registry",
-    "source",
-)  # files of this folder without a format
-NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in SHARED)
-FORMATS: Registry[type[Format]] = Registry(
-    "format", {name: f"modtf.routing.formats.{name}" for name in NAMES}
-)
+#: the files of this folder that register a format, found without an import
+MODULES = {
+    path.stem: f"modtf.routing.formats.{path.stem}"
+    for path in sorted(Path(__file__).parent.glob("*.py"))
+    if f'@FORMATS.register("{path.stem}")' in path.read_text(encoding="utf-8")
+}
+FORMATS: Registry[type[Format]] = Registry("format", MODULES)

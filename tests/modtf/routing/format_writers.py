@@ -1,5 +1,8 @@
 """Small files in the layout of each format's writer, all with the same routing."""
 
+import csv
+import gzip
+import io
 import json
 import struct
 from typing import Any
@@ -45,12 +48,89 @@ def safetensors(folder):
     return folder / "x.safetensors"
 
 
+def token_rows():
+    """Return a row for each token: lists over layers and k, and labels as names."""
+    lists = {"experts": np.moveaxis(CHOSEN, 0, 1).tolist(), "weights": np.moveaxis(WEIGHTS, 0, 1).tolist()}
+    of_tokens = {"tokens": TOKENS.tolist(), "document": DOCUMENTS.tolist()}
+    columns = lists | of_tokens | {"label": np.array(DOMAINS)[DOCUMENTS].tolist()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def choice_rows(is_list=False):
+    """Return a row for each choice of a token in a layer, or one with all its choices."""
+    return [
+        {"document": f"text {number}", "token": t, "layer": n, "slot": s, "expert": e, "weight": w,
+         "token_id": int(tokens[t]), "label": DOMAINS[number], "time": 9 * t + n + s}
+        for number, (experts, weights, tokens) in enumerate(documents())
+        for t in range(len(tokens)) for n in range(LAYERS)
+        for s, (e, w) in enumerate([(experts[t, n].tolist(), weights[t, n].tolist())] if is_list
+                                   else zip(experts[t, n].tolist(), weights[t, n].tolist(), strict=True))
+    ]  # fmt: skip
+
+
+def count_rows():
+    return [
+        {"document": d, "label": DOMAINS[d], "layer": n, "expert": e, "count": int(COUNTS[d, n, e])}
+        for d in range(len(SIZES)) for n in range(LAYERS) for e in range(EXPERTS)
+    ]  # fmt: skip
+
+
+def written(path, rows):
+    """Write rows as the file's ending says."""
+    with gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb") as file:
+        if ".parquet" in path.name:
+            parquet.write_table(pa.Table.from_pylist(rows), file)
+        elif ".jsonl" in path.name:
+            file.write("\n".join(map(json.dumps, rows)).encode())
+        else:
+            with io.TextIOWrapper(file, newline="") as text:
+                text.write("# a comment\n")
+                writer = csv.DictWriter(text, rows[0])
+                writer.writeheader()
+                writer.writerows(rows)
+    return path
+
+
 def parquet_lists(folder):
-    """Lists over layers and k, and labels as names."""
-    columns = {n: np.moveaxis(a, 1, 0).tolist() if a.ndim == 3 else a for n, a in ARRAYS.items()}
-    table = pa.table({**columns, "labels": np.array(DOMAINS)[DOCUMENTS]})
-    parquet.write_table(table, folder / "x.parquet")
-    return folder / "x.parquet"
+    return written(folder / "x.parquet", token_rows())
+
+
+def csv_choices(folder):
+    return written(folder / "x.csv", choice_rows())
+
+
+def csv_of_documents(folder):
+    """A file for each document, without a column that says so."""
+    rows = [row | {"label": DOMAINS.index(row["label"])} for row in choice_rows()]
+    for number in range(len(SIZES)):
+        some = [row for row in rows if row["document"] == f"text {number}"]
+        written(
+            folder / f"trace{number}.csv", [{n: v for n, v in row.items() if n != "document"} for row in some]
+        )
+    return folder
+
+
+def jsonl_lists(folder):
+    return written(folder / "x.jsonl.gz", token_rows())
+
+
+def jsonl_layers(folder):
+    return written(folder / "x.jsonl", choice_rows(is_list=True))
+
+
+def rows_in_memory(_):
+    return choice_rows()
+
+
+def csv_counts(folder):
+    return written(folder / "x.csv", count_rows())
+
+
+def jsonl_counts(folder):
+    """A row for each document: lists over layers and experts."""
+    return written(
+        folder / "x.jsonl", [{"counts": one.tolist(), "label": DOMAINS[n]} for n, one in enumerate(COUNTS)]
+    )
 
 
 def router_logits(_):
@@ -93,55 +173,6 @@ def flame(folder):
     return actives
 
 
-def llama_csv(folder):
-    """A row for each choice; a file for each document."""
-    for number, (experts, *_) in enumerate(documents()):
-        rows = [
-            f"{t},{n},{e},{t * 9}"
-            for t, token in enumerate(experts)
-            for n, layer in enumerate(token)
-            for e in layer
-        ]
-        (folder / f"trace{number}.csv").write_text("\n".join(["token,layer,expert,t_ns", *rows]))
-    return folder
-
-
-def llama_counts(folder):
-    for number, document in enumerate(COUNTS):
-        rows = [f"{n},{e},{c}" for n, layer in enumerate(document) for e, c in enumerate(layer)]
-        (folder / f"usage{number}.csv").write_text("\n".join(["layer,expert,count", *rows, "# total,0"]))
-    return folder
-
-
-def moe_atlas(folder):
-    """A trace for each text, its activations layer by layer."""
-    lines = []
-    for number, (experts, weights, tokens) in enumerate(documents()):
-        activations = [
-            {"layer": n, "token_idx": t, "expert_idx": int(e), "gate_weight": float(w)}
-            for n in range(LAYERS) for t in range(len(tokens))
-            for e, w in zip(experts[t, n], weights[t, n], strict=True)
-        ]  # fmt: skip
-        sizes = {"num_layers": LAYERS, "num_experts": EXPERTS, "top_k": K, "domain": DOMAINS[number]}
-        lines.append({"model_id": "x/y", **sizes, "token_ids": tokens.tolist(), "activations": activations})
-    return write_lines(folder / "moe_atlas_export.jsonl", lines)
-
-
-def router_layers(folder):
-    lines = []
-    for number, (experts, weights, tokens) in enumerate(documents()):
-        for index, token in enumerate(tokens.tolist()):
-            layers = [
-                {"topk_experts": e.tolist(), "topk_probs": w.tolist(), "full_entropy": 1.5, "layer": n}
-                for n, (e, w) in enumerate(zip(experts[index], weights[index], strict=True))
-            ]
-            where = {"generated_token_index": index, "generated_token_id": token}
-            of = {"run_id": "r", "prompt_id": f"p{number}", "domain": DOMAINS[number]}
-            sizes = {"num_experts": EXPERTS, "top_k": K}
-            lines.append({**of, **sizes, **where, "router_layers": layers})
-    return write_lines(folder / "decode.jsonl", lines)
-
-
 def gguf(fields, tensors):
     """A GGUF file: texts as fields, float32 tensors whose shapes are written in the order of GGML."""
     text = lambda value: struct.pack("<Q", len(value)) + value.encode()  # noqa: E731
@@ -167,17 +198,6 @@ def imatrix(folder):
                 tensors[f"blk.{layer}.ffn_{name}_exps.weight.counts"] = counts[:, np.newaxis]
         fields = {"general.type": "imatrix", "imatrix.chunk_count": 1, "imatrix.chunk_size": 512}
         (folder / f"domain{number}.gguf").write_bytes(gguf(fields, tensors))
-    return folder
-
-
-def layer_counts(folder):
-    for number, document in enumerate(COUNTS):
-        layers = [
-            {"layer": n, "layer_label": f"L{n:02}", "counts": c.tolist()} for n, c in enumerate(document)
-        ]
-        model = {"num_experts": EXPERTS, "num_layers": LAYERS, "top_k_experts": K}
-        content = {"schema_version": 1, "label": f"domain{number}", "model": model, "layers": layers}
-        (folder / f"routing_trace_{number}.json").write_text(json.dumps(content))
     return folder
 
 

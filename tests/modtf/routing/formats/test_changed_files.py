@@ -1,6 +1,8 @@
 """Changes of whole files, logits and counts: each is rejected, warned about, or harmless, never silent."""
 
+import gzip
 import json
+import re
 import warnings
 
 import format_writers as writers
@@ -67,7 +69,9 @@ def test_logits(name, tmp_path):
 
 def rewritten(folder, change):
     """Return a file, or an object in memory, that holds the changed content of the first file in a folder."""
-    path = min(path for path in folder.iterdir() if path.suffix in (".pt", ".jsonl", ".csv"))
+    path = min(path for path in folder.iterdir() if path.suffix in (".pt", ".jsonl", ".csv", ".gz"))
+    if path.suffix == ".gz":
+        return change([json.loads(line) for line in gzip.open(path)])
     if path.suffix == ".pt":
         return change(torch.load(path, weights_only=True))
     if path.suffix == ".jsonl":
@@ -104,14 +108,6 @@ def choice(**fields):
 
 def of_choice(name, change):
     return lambda response: choice(**{name: change(response["choices"][0][name])})(response)
-
-
-def layers(change):
-    return one(3, field("router_layers", change))
-
-
-def rows(change):
-    return one(1, field("activations", change))
 
 
 def record(number, **values):
@@ -152,30 +148,25 @@ OTHERS = {
     ("sglang", "one token more"): meta(prompt_tokens=7),
     ("sglang", "one token less"): meta(prompt_tokens=5),
     ("sglang", "no count"): one(0, field("meta_info", lambda info: {ROUTED: info[ROUTED]})),
-    ("router_layers", "a layer less"): layers(lambda entries: entries[1:]),
-    ("router_layers", "layers in another order"): layers(lambda entries: entries[::-1]),
-    ("router_layers", "half an expert"): layers(
-        lambda entries: [{**layer, "topk_experts": [0.5, 1]} for layer in entries]),
-    ("router_layers", "a layer twice"): layers(lambda entries: [*entries, entries[0]]),
-    ("router_layers", "a token less"): lambda records: records[:5] + records[6:],
-    ("router_layers", "a token twice"): lambda records: [*records[:5], *records[4:]],
-    ("router_layers", "documents in pieces"): lambda records: records[5:] + records[:5],
-    ("router_layers", "another model"): record(4, num_experts=16),
-    ("router_layers", "another k"): record(4, top_k=4),
-    ("router_layers", "another domain"): record(4, domain="verse"),
-    ("moe_atlas", "a choice less"): rows(lambda entries: entries[1:]),
-    ("moe_atlas", "a choice twice"): rows(lambda entries: [*entries, entries[0]]),
-    ("moe_atlas", "tokens from 1"): rows(
-        lambda entries: [{**row, "token_idx": row["token_idx"] + 1} for row in entries]),
-    ("moe_atlas", "half an expert"): rows(lambda entries: [{**entries[0], "expert_idx": 1.5}, *entries[1:]]),
-    ("moe_atlas", "a token less"): one(1, field("token_ids", lambda ids: ids[1:])),
-    ("moe_atlas", "another k"): record(1, top_k=1),
-    ("moe_atlas", "another model"): record(1, model_id="z"),
-    ("llama_csv", "a row less"): lambda text: text.rpartition("\n")[0],
-    ("llama_csv", "a row twice"): lambda text: f"{text}\n{text.rpartition(chr(10))[2]}",
-    ("llama_csv", "swapped columns"): lambda text: text.replace("layer,expert", "expert,layer"),
-    ("llama_csv", "no number"): lambda text: text.replace("\n0,", "\nzero,", 1),
-    ("llama_csv", "another table"): lambda text: text.replace("token,", "count,"),
+    ("jsonl_layers", "a layer less"): lambda records: records[1:],
+    ("jsonl_layers", "a row twice"): lambda records: [*records, records[7]],
+    ("jsonl_layers", "half an expert"): record(3, expert=[0.5, 1]),
+    ("jsonl_layers", "a choice less"): record(3, expert=[1]),
+    ("jsonl_layers", "a token less"): lambda records: records[:9] + records[12:],
+    ("jsonl_layers", "another label"): record(4, label="verse"),
+    ("jsonl_layers", "another model"): lambda records: [
+        {**r, "num_experts": 8 if i else 16} for i, r in enumerate(records)],
+    ("jsonl_layers", "another k"): lambda records: [{**r, "top_k": 4} for r in records],
+    ("jsonl_layers", "a field less"): one(4, without("weight")),
+    ("jsonl_layers", "no tokens"): lambda records: [without("token")(r) for r in records],
+    ("jsonl_lists", "a layer less"): record(1, experts=lambda r: r["experts"][1:]),
+    ("csv_choices", "a row less"): lambda text: text.strip().rpartition("\n")[0],
+    ("csv_choices", "a row twice"): lambda text: f"{text}{text.strip().rpartition(chr(10))[2]}",
+    ("csv_choices", "another slot"): lambda text: text.replace("text 0,0,0,1,", "text 0,0,0,0,", 1),
+    ("csv_choices", "swapped columns"): lambda text: text.replace("layer,slot,expert", "expert,slot,layer"),
+    ("csv_choices", "no number"): lambda text: text.replace("text 0,0,", "text 0,zero,", 1),
+    ("csv_choices", "another table"): lambda text: text.replace("token,", "count,"),
+    ("csv_choices", "several texts"): lambda text: re.sub("text .", "text 0", text),
     ("megatron_core", "a record less"): lambda records: records[:-1],
     ("megatron_core", "a record twice"): lambda records: [*records, records[-1]],
     ("megatron_core", "too few tokens"): record(2, num_tokens=lambda r: r["num_tokens"] - 1),

@@ -129,20 +129,10 @@ def test_labels_of_documents(tmp_path):
     np.testing.assert_array_equal(np.array(routing.names.labels)[routing.labels], names[documents])
 
 
-def layer_of(**change):
-    """Return a record of the format `router_layers` with one layer."""
-    layer = {"layer": 0, "topk_experts": [0, 1], "topk_probs": [0.6, 0.4]}
-    return {"router_layers": [{**layer, **change}]}
-
-
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        (layer_of(topk_experts=[True, 0]), "true or false among numbers"),
-        (layer_of(topk_probs=[True, 0.5]), "true or false among numbers"),
-        (layer_of(layer=True), "a layer of line 1 of x.jsonl has layer=True; expected a number"),
-        ({**layer_of(), "num_experts": True}, "line 1 of x.jsonl has num_experts=True; expected a number"),
-        ({"layers": [{"layer": 0, "counts": [True, 3]}]}, "true or false among numbers"),
+        ({"token": 0, "layer": 0, "expert": [True, 0]}, "true or false among numbers"),
         ({"experts": [[0, True], [1, 0]], "num_experts": 2}, "true or false among numbers"),
     ],
 )

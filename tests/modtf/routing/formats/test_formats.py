@@ -2,7 +2,6 @@
 
 import base64
 import warnings
-from typing import Any
 
 import format_writers as writers
 import numpy as np
@@ -14,22 +13,21 @@ from modtf.routing.formats.arrays import Arrays
 from modtf.routing.reading import Counted, Sent
 
 GIVEN = {"sglang": {"top_k": writers.K}}  # arguments that a format does not store
+TABLES = ("parquet_lists", "csv_choices", "csv_of_documents", "jsonl_lists", "jsonl_layers", "rows_in_memory")
 BY_TOKEN = {
     "vllm": "vllm", "vllm_objects": "vllm", "vllm_split": "vllm", "sglang": "sglang", "verl": "verl",
     "sglang_recorder": "sglang_recorder", "transformer_lens": "transformer_lens", "flame": "flame",
-    "llama_csv": "llama_csv", "moe_atlas": "moe_atlas", "router_layers": "router_layers",
-    "megatron_core": "megatron_core", "npz": "npz", "safetensors": "safetensors", "parquet_lists": "parquet",
+    "megatron_core": "megatron_core", "npz": "npz", "safetensors": "safetensors",
+    **dict.fromkeys(TABLES, "table"),
 }  # fmt: skip
 COUNTED = {
-    "sglang_per_pass": "sglang_recorder", "sglang_stat": "sglang_recorder", "llama_counts": "llama_csv",
-    "imatrix": "imatrix", "layer_counts": "layer_counts",
+    "sglang_per_pass": "sglang_recorder", "sglang_stat": "sglang_recorder", "imatrix": "imatrix",
+    "csv_counts": "table", "jsonl_counts": "table",
 }  # fmt: skip
 KNOW_NO_DOCUMENTS = {"flame", "megatron_core", "transformer_lens"}  # the test's cache is one text
 KNOW_TOKENS = {"vllm", "vllm_objects", "vllm_split", "sglang_recorder", "verl", "flame"}
-KNOW_TOKENS |= {"moe_atlas", "router_layers", "npz", "safetensors", "parquet_lists"}
-KNOW_WEIGHTS = {
-    "moe_atlas", "router_layers", "flame", "transformer_lens", "npz", "safetensors", "parquet_lists",
-}  # fmt: skip
+KNOW_TOKENS |= {"npz", "safetensors", *TABLES}
+KNOW_WEIGHTS = {"flame", "transformer_lens", "npz", "safetensors", *TABLES}
 
 
 @pytest.mark.parametrize("name", BY_TOKEN)
@@ -52,28 +50,11 @@ def test_tokens(name, tmp_path):
         np.testing.assert_allclose(mass, expected, rtol=2e-3)  # FLAME has float16
 
 
-@pytest.mark.parametrize("name", ["moe_atlas", "router_layers", "parquet_lists"])
+@pytest.mark.parametrize("name", ["parquet_lists", "csv_choices", "jsonl_lists", "jsonl_layers"])
 def test_domains_are_labels(name, tmp_path):
     routing = modtf.read_routing(getattr(writers, name)(tmp_path), num_experts=writers.EXPERTS)
     assert routing.names.labels == ("code", "law")
     np.testing.assert_array_equal(routing.labels, np.array([0, 1, 0])[writers.DOCUMENTS])
-
-
-def test_an_odd_number_of_experts_in_an_atlas_is_too_small(tmp_path):
-    """The writer counts to the highest expert, here 6: the last of eight experts is dead in all traces."""
-    lines = []
-    for expert in (6, 3):
-        rows = [(0, expert), (1, 6)]
-        activations = [{"token_idx": t, "layer": 0, "expert_idx": e, "gate_weight": 1.0} for t, e in rows]
-        lines.append({"num_layers": 1, "num_experts": 7, "top_k": 1, "activations": activations})
-    path = writers.write_lines(tmp_path / "x.jsonl", lines)
-    with pytest.raises(ValueError, match="Give --num_experts=E"):
-        modtf.read_routing(path)
-    given: Any = modtf.read_routing(path, num_experts=8).activations
-    assert given.num_experts == 8
-    path = writers.write_lines(tmp_path / "y.jsonl", [line | {"num_experts": 8} for line in lines])
-    found: Any = modtf.read_routing(path).activations
-    assert found.num_experts == 8
 
 
 @pytest.mark.parametrize("name", COUNTED)
@@ -185,9 +166,10 @@ def test_nothing_is_unpickled(tmp_path):
 
 
 def test_a_format_can_be_asked_for(tmp_path):
-    path = writers.router_layers(tmp_path)
-    assert modtf.read_routing(path, format="router_layers").num_tokens == len(writers.TOKENS)
-    with pytest.raises(ValueError, match=r"cannot be read as vllm: line 1 of decode\.jsonl has no choices"):
+    path = writers.jsonl_layers(tmp_path)
+    routing = modtf.read_routing(path, format="table", num_experts=writers.EXPERTS)
+    assert routing.num_tokens == len(writers.TOKENS)
+    with pytest.raises(ValueError, match=r"cannot be read as vllm: line 1 of x\.jsonl has no choices"):
         modtf.read_routing(path, format="vllm")
     with pytest.raises(ValueError, match=r"Unknown format: 'text'\. Known: flame, imatrix"):
         modtf.read_routing(path, format="text")
@@ -224,6 +206,19 @@ def test_the_layers_of_sglang_are_known_or_asked_for(starts, lengths):
         True
     ] * any(starts)
     np.testing.assert_array_equal(routing.activations.experts, experts)
+
+
+def test_stale_rows_of_sglang_are_left_out():
+    """A buffer repeats one row over 12 of 24 tokens in all layers."""
+    some, experts = responses([0] * 9, [24] * 9)
+    for response, document in zip(some, np.split(np.moveaxis(experts, 1, 0), 9), strict=True):
+        document[7:19] = document[6]
+        routed = base64.b64encode(np.ascontiguousarray(document)).decode()
+        response["meta_info"]["routed_experts"] = routed
+    with pytest.warns(UserWarning, match=r"117 of 216 tokens repeat one row .* tokens 6 to 18, 30 to"):
+        routing = modtf.read_routing(some, num_experts=16, top_k=2, num_layers=4)
+    kept = np.tile(np.r_[np.ones(6, bool), np.zeros(13, bool), np.ones(5, bool)], 9)
+    np.testing.assert_array_equal(routing.activations.experts, experts[:, kept])
 
 
 #: format -> an object in memory with the experts [tokens, k] in one layer

@@ -57,9 +57,9 @@ CHANGES = {
     "sglang": (*VALUES, *MINUS, *LENGTHS, AXES[1]),
     "verl": (*VALUES, *MINUS, *LENGTHS[:2]),
     "sglang_recorder": VALUES[:3],
-    "router_layers": (*VALUES, *MINUS),
-    "moe_atlas": (*VALUES, *MINUS),
-    "llama_csv": (*VALUES, *MINUS),
+    "csv_choices": (*VALUES, *MINUS),
+    "jsonl_layers": (*VALUES, *MINUS),
+    "csv_of_documents": (*VALUES, *MINUS),
 }
 #: format -> what is done to the experts of all tokens
 WHOLE = {
