@@ -185,6 +185,7 @@ def _again(layers: Sequence[NDArray[Any]], documents: Ints, tokens: Ints | None)
     number = 0
     for (text, places), (other, others) in itertools.pairwise(texts):
         is_long = len(text) >= LONG * width and other.startswith(text)
+        is_long = is_long and (tokens is not None or _is_varied(layers[0][places]))
         if is_long and _agree(layers, places, others[: len(places)], 1.0 if tokens is None else 0.5):
             again[places] = True
             number += 1
@@ -197,6 +198,11 @@ def _again(layers: Sequence[NDArray[Any]], documents: Ints, tokens: Ints | None)
         return np.zeros(len(documents), bool)
     _warn(f"{words}They are left out; the longest document is kept.")
     return again
+
+
+def _is_varied(rows: NDArray[Any]) -> bool:
+    """Return whether a document has enough different rows to be recognised by them."""
+    return len(np.unique(rows, axis=0)) >= LONG // 2
 
 
 def _agree(layers: Sequence[NDArray[Any]], some: Ints, others: Ints, share: float) -> bool:

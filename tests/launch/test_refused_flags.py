@@ -95,7 +95,7 @@ REFUSED = {
     "measure": {
         "": "Give --activations=x.npz",
         "--activations=absent.npz --out=out": "does not exist",
-        "--activations=file --out=out": "has an unknown format; expected one of npz, npy",
+        "--activations=file --out=out": "has an unknown format; expected one of ",
     },
     "bench": {
         "mlp": "the argument 'mlp' is unexpected; write flags as --name=value.",

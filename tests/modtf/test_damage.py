@@ -213,7 +213,7 @@ def test_json(file):
 
 
 @pytest.mark.parametrize(
-    "file", ["jsonl_layers", "jsonl_lists", "vllm", "sglang", "megatron_core"], indirect=True
+    "file", ["jsonl_layers", "jsonl_counts", "vllm", "sglang", "megatron_core"], indirect=True
 )
 def test_json_lines(file):
     kind, path, whole = file

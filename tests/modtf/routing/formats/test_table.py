@@ -142,8 +142,11 @@ def test_the_lines_of_the_guide_flatten_nested_layouts():
         ]  # fmt: skip
         traces.append({"domain": label, "activations": activations})
         for t in range(len(tokens)):
-            layers = [{"layer": n, "topk_experts": experts[t, n].tolist(), "topk_probs": weights[t, n].tolist()}
-                      for n in range(writers.LAYERS)]  # fmt: skip
+            chosen = [(experts[t, n].tolist(), weights[t, n].tolist()) for n in range(writers.LAYERS)]
+            layers = [
+                {"layer": n, "topk_experts": some, "topk_probs": of_some}
+                for n, (some, of_some) in enumerate(chosen)
+            ]
             of_token = {"prompt_id": str(number), "generated_token_index": t, "domain": label}
             records.append(of_token | {"router_layers": layers})
         layers = [{"layer": n, "counts": one.tolist()} for n, one in enumerate(writers.COUNTS[number])]
