@@ -91,7 +91,7 @@ def _check_ids(experts: ArrayLike, num_experts: int) -> NDArray[Any]:
             f"experts have shape {ids.shape}; expected [tokens, k] or [layers, tokens, k], the numbers of "
             "the k experts of each token."
         )
-    if ids.size and np.iinfo(ids.dtype).max < num_experts - 1:
+    if ids.dtype.kind in "iu" and np.iinfo(ids.dtype).max < num_experts - 1:
         raise ValueError(
             f"experts are of type {ids.dtype}, which holds numbers up to {np.iinfo(ids.dtype).max}; expected "
             f"a type for num_experts={num_experts}. Convert them before larger numbers are cut off."
