@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import processes
 import pytest
 import tensorflow_datasets as tfds
 
-from modtf.launch.prepare import choose_configs
+from modtf.launch.prepare import choose_configs, command
 
 DATA = "ünï çødé data"
 
@@ -20,12 +19,12 @@ def test_names_and_patterns() -> None:
             choose_configs(patterns)
 
 
-def test_it_prepares(tmp_path: Path) -> None:
+def test_it_prepares(call, tmp_path: Path) -> None:
     name = "mlp_classification_r2_task0_validation30_test60"
     given = f"--configs={name}", f"--data_dir={tmp_path / DATA}", "--file_format=array_record"
-    finished = processes.command("prepare", *given, timeout=120)
-    assert finished.returncode == 0, finished.stderr
-    assert finished.stdout.startswith(f"[1/1] {name}")
-    assert "examples/s" in finished.stderr, "a progress bar"
+    status, printed, progress = call(command, "prepare.py", *given)
+    assert status == 0, progress
+    assert printed.startswith(f"[1/1] {name}")
+    assert "examples/s" in progress, "a progress bar"
     splits = tfds.builder(f"modarch_rules/{name}", data_dir=tmp_path / DATA).info.splits
     assert splits["test"].num_examples == 60

@@ -75,6 +75,7 @@ REFUSED = {
         "--space=router.k=1,2 --variant=modular": "--space router.k is not known",
         "--oracle=bayesian --shard=0/2": "--shard applies to grid and random only, because",
         "--oracle=random --points=3": "--points applies to grid only, because random draws",
+        "--study=paper --steps=3": "--steps cannot be given with --study",
         "--space=router.k=1,9 --variant=top_k --rules=2": "k=9 is not valid; expected at most 2",
     },
     "report": {

@@ -2,7 +2,6 @@ import re
 
 import pytest
 from flag_values import given
-from processes import command
 from simulated_results import simulate
 
 from modtf.analysis.claims import CLAIMS
@@ -16,17 +15,16 @@ def study_folder(tmp_path_factory):
     return simulate(tmp_path_factory.mktemp("study"), **SMALL)
 
 
-def test_the_command(study_folder, tmp_path):
+def test_the_command(call, study_folder, tmp_path):
     out = tmp_path / "ünï çødé" / "r"
     arguments = (f"--results={study_folder}", f"--out={out}", "--claims", "--measures", "--figures=ranking")
-    result = command("report", *arguments)
-    assert result.returncode == 0, result.stderr
+    status, printed, error = call(report.command, "report.py", *arguments)
+    assert (status, error) == (0, "")
     for claim in CLAIMS.values():
-        assert (claim.text in result.stdout) == (not (claim.families or claim.router))
-    assert "Among routers and R:\nmeasure " in result.stdout
-    assert "All requested cells are present" in result.stdout
-    assert f"Wrote {out / 'report.html'}" in result.stdout
-    assert result.stderr == ""
+        assert (claim.text in printed) == (not (claim.families or claim.router))
+    assert "Among routers and R:\nmeasure " in printed
+    assert "All requested cells are present" in printed
+    assert f"Wrote {out / 'report.html'}" in printed
     assert (out / "figures" / "ranking.png").exists()
     assert (out / "report.html").exists()
 

@@ -81,8 +81,6 @@ def test_every_cell_of_a_study_is_tuned(tuned, tmp_path):
     assert set(load_trials(out)["data_seed"]) == {7}
     found = [(dict(cell.router), cell.protocol.training.learning_rate) for cell in cells_used(said)]
     assert found == [({"k": 1}, 0.001), ({"k": 2}, 0.001)]
-    with pytest.raises(ValueError, match="--steps cannot be given with --study"):
-        tuned(f"--study={study}", "--steps=3")
 
 
 def test_a_trial_that_failed_is_the_status_of_the_command(tuned):

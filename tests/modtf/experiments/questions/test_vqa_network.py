@@ -209,29 +209,6 @@ def test_flops_of_an_example():
     assert tree == 2 * (2 * encoder + 2 * find + root + classifier)
 
 
-@pytest.mark.parametrize(
-    ("question", "name", "variant", "message"),
-    [
-        (
-            "attribute",
-            "some_all_all",
-            "gt_modular",
-            r"library='some_all_all' is not valid; expected \(all\|group",
-        ),
-        ("spatial", "all_mixed_all", "gt_modular", "needs question='comparison', received"),
-        (
-            "attribute",
-            "all_all_all",
-            "modular",
-            "has a router, but library='all_all_all' has no routed layer",
-        ),
-    ],
-)
-def test_bad_input(question, name, variant, message):
-    with pytest.raises(ValueError, match=message):
-        library(question, name, variant)
-
-
 def test_every_named_variant_of_the_family_is_a_library():
     family = task_of("comparison").family
     for variant in family.variants:
