@@ -18,7 +18,6 @@ COMMANDS = {
     "report": "turn results into figures, tables, one page and verdicts on the paper's claims",
     "scorecard": "train your router on frozen tasks and compare it with reference results",
     "measure": "measure what the modules of any mixture of experts specialise in, from its routing",
-    "bench": "measure what a training step costs",
     "prepare": "write the finite splits of the data ahead of time",
 }
 USAGE = """\

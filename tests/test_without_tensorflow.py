@@ -2,7 +2,6 @@
 
 import json
 import os
-from itertools import product
 
 import processes
 import pytest
@@ -82,27 +81,9 @@ def test_data_are_made_and_models_measured(python):
 
 
 @pytest.mark.slow
-def test_the_benchmark_prints_its_table(python, tmp_path):
-    script, out = processes.ROOT / "launch" / "bench.py", tmp_path / "bench.json"
-    small = ["--rules=2", "--width=4", "--variant=monolithic,modular", "--repeats=1", "--seconds=0.01"]
-    done = python(script, "--backend=jax", f"--arch={','.join(with_free_rules())}", *small, f"--json={out}")
-    assert done.returncode == 0, done.stderr[-3000:]
-    rows = json.loads(out.read_text())
-    found = [(row["arch"], row["variant"]) for row in rows]
-    assert found == list(product(with_free_rules(), ("monolithic", "modular")))
-    for row in rows:
-        assert min(row[n] for n in ("step_ms", "peak_gflops", "compile_s", "flops", "to_monolithic")) > 0
-        assert row["train_ms"] == pytest.approx(row["step_ms"] + row["data_ms"])
-        assert not {"textbook_ms", "fit_overhead"} & set(row)
-    heading = done.stdout.splitlines()[0]
-    assert "step ms" in heading
-    assert "textbook" not in heading
-
-
-@pytest.mark.slow
 def test_a_device_is_measured_and_profiled(python, tmp_path):
     """With the programs of an accelerator, on the CPU."""
-    script, out = processes.ROOT / "launch" / "bench.py", tmp_path / "card.json"
+    script, out = processes.ROOT / "benchmarks" / "bench.py", tmp_path / "card.json"
     small = ["--arch=mlp", "--rules=2", "--width=4", "--members=2", "--precision=float32", "--repeats=1"]
     small += ["--seconds=0.01", "--data=device,host", "--kernels=accelerator", f"--profile={tmp_path / 't'}"]
     done = python(script, "--backend=jax", "--device=cpu", f"--json={out}", *small)
@@ -118,7 +99,7 @@ def test_a_device_is_measured_and_profiled(python, tmp_path):
 
 
 def test_a_device_that_is_not_there_is_one_line(python):
-    done = python(processes.ROOT / "launch" / "bench.py", "--backend=jax", "--device=gpu")
+    done = python(processes.ROOT / "benchmarks" / "bench.py", "--backend=jax", "--device=gpu")
     assert done.returncode == 1
     assert "--device=gpu: JAX" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -12,6 +12,7 @@ program. Nothing is timed; products are not tuned without a card.
 
 import argparse
 import re
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -22,11 +23,12 @@ jax.config.update("jax_platforms", "cpu")  # before anything looks for a card
 import numpy as np  # noqa: E402
 from jax.experimental import topologies  # noqa: E402
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from bench import cell_of_row, population_of  # noqa: E402
+from steps import BATCH_SIZE, training_state, training_steps  # noqa: E402
+
 from modtf.datasets.device import DeviceStream  # noqa: E402
-from modtf.launch.benchmark.costs import population_of  # noqa: E402
-from modtf.launch.benchmark.jax_programs import training_state, training_steps  # noqa: E402
-from modtf.launch.benchmark.requests import cell_of_row  # noqa: E402
-from modtf.launch.benchmark.timing import BATCH_SIZE  # noqa: E402
 from modtf.models.build import build_cell  # noqa: E402
 from modtf.models.kernels.by_device import ACCELERATOR, use_kernels  # noqa: E402
 from modtf.tasks.protocol import KERNELS, PRECISIONS  # noqa: E402
@@ -83,8 +85,8 @@ def compiled(given: argparse.Namespace, form: str):
         return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=place)
 
     row = {"arch": given.arch, "num_rules": given.rules, "width": given.width, "variant": given.variant}
-    row |= {"members": given.members, "precision": given.precision, "task": {}, "model": {}}
-    cell = cell_of_row({**row, "router": {given.variant: {}}})
+    row |= {"members": given.members, "precision": given.precision, "options": {}}
+    cell = cell_of_row(row)
     population, training = population_of(cell), cell.protocol.training
     model = build_cell(cell, population)
     compile_model(model, population, training)

@@ -1,15 +1,15 @@
 """Measures how many models an hour the paper's released code trains on a card: one at a time, and several.
 
 Run it where PyTorch is installed, beside a checkout of the released code, on the card that
-`launch/bench.py --device=gpu` measured:
+`benchmarks/bench.py --device=gpu` measured:
 
     python docs/accelerator/released_speed.py --code=PATH_TO_MOD_ARCH --json=released.json
 
 It imports `data.py` and `model.py` of the released code as they are, makes batches with NumPy and hands them
 over as its `main.py` does, and trains for some seconds: wall time, up to where the device has done all steps.
 Processes are doubled until that gains little. Rows that are in the file are not measured again; the file is
-what `launch/bench.py --released` compares with. Published steps over steps a second is a model's time; the
-evaluations of `main.py` are left out, on both sides.
+what `benchmarks/bench.py --released` compares with. Published steps over steps a second is a model's time;
+the evaluations of `main.py` are left out, on both sides.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from cells import BATCH_SIZE, Matched  # noqa: E402
 # all with one number as output
 SETTINGS = {"mlp": "regression", "mha": "regression", "rnn": "classification"}
 PUBLISHED_STEPS = {"mlp": 100_000, "mha": 500_000, "rnn": 500_000}
-SHAPES = ((8, 32), (8, 128), (32, 32))  # (R, e), as in the table of launch/bench.py
+SHAPES = ((8, 32), (8, 128), (32, 32))  # (R, e), as in the table of benchmarks/bench.py
 WARM_UP = 20  # steps
 ENOUGH = 1.1  # times as many models an hour, below which more processes are not tried
 KEY = ("arch", "num_rules", "width", "variant", "processes")

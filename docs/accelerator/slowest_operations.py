@@ -1,4 +1,4 @@
-"""Sum up the device's time in traces of `launch/bench.py --profile`, by name of operation.
+"""Sum up the device's time in traces of `benchmarks/bench.py --profile`, by name of operation.
 
 python docs/accelerator/slowest_operations.py --profile=traces --json=card.json
 """
@@ -6,11 +6,14 @@ python docs/accelerator/slowest_operations.py --profile=traces --json=card.json
 import argparse
 import gzip
 import json
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from modtf.launch.benchmark.requests import PROFILED, label_of
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from bench import PROFILED, label_of
 
 LISTED = 12  # operations
 OUTER = ("ThunkExecutor", "while", "call", "conditional")  # which hold others

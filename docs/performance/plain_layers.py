@@ -1,6 +1,7 @@
 """The network of the digit questions without routing, in plain Keras layers, to compare costs.
 
-modtf bench --arch=vqa_mnist --variant=all_all_all --plugin=docs/performance/plain_layers.py
+python benchmarks/bench.py --arch=vqa_mnist --rules=21 --width=16 --variant=all_all_all \
+    --baseline=docs/performance/plain_layers.py:plain
 """
 
 import keras
@@ -10,7 +11,6 @@ from keras import layers, ops
 from modtf.datasets.streaming import stream
 from modtf.experiments.questions.library import CONVOLUTIONS, HIDDEN, LAST
 from modtf.experiments.questions.question import ENCODER, QUESTIONS, Question
-from modtf.launch.benchmark.timing import BASELINES, BATCH_SIZE
 from modtf.models.base import ModularModel
 
 
@@ -54,8 +54,7 @@ class PlainVQA(keras.Model):
         return self.find(x * self.scales(rule)[:, None, None])
 
 
-@BASELINES.register("plain")
-def plain(model: ModularModel) -> tuple[keras.Model, tf.data.Dataset] | None:
+def plain(model: ModularModel, batch_size: int) -> tuple[keras.Model, tf.data.Dataset] | None:
     """Plain layers beside a model of modtf; None where there are none."""
     task = model.population.task
     if task.family.architecture != "vqa":
@@ -63,4 +62,4 @@ def plain(model: ModularModel) -> tuple[keras.Model, tf.data.Dataset] | None:
     network = PlainVQA(model.width, model.num_rules, QUESTIONS[task.question])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     network.compile(keras.optimizers.Adam(1e-4), loss, jit_compile=False)
-    return network, stream(model.population, BATCH_SIZE, "train")
+    return network, stream(model.population, batch_size, "train")

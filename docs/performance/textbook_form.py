@@ -1,6 +1,6 @@
 """Models and training as one writes them first: all answers in memory, data by NumPy, Keras's defaults.
 
-`modtf bench --arch=mlp --plugin=docs/performance/textbook_form.py` measures them beside ours.
+`python benchmarks/bench.py --arch=mlp --baseline=docs/performance/textbook_form.py:textbook` measures them.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,6 @@ from modtf.datasets.families.base import data_class
 from modtf.datasets.families.mha import Lookup
 from modtf.datasets.families.mlp import Affine
 from modtf.datasets.families.rnn import LinearDynamics
-from modtf.launch.benchmark.timing import BASELINES, BATCH_SIZE
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.mha import ModularMHA
 from modtf.models.architectures.mlp import ModularMLP
@@ -244,10 +243,9 @@ def textbook_model(task: Task, variant: str, width: int) -> keras.Model:
     return model
 
 
-@BASELINES.register("textbook")
-def textbook(model: ModularModel) -> tuple[keras.Model, tf.data.Dataset] | None:
+def textbook(model: ModularModel, batch_size: int) -> tuple[keras.Model, tf.data.Dataset] | None:
     """Return the textbook form of a model of modtf; None if there is none."""
     task = model.population.task
     if not has_textbook(task, model.variant):
         return None
-    return textbook_model(task, model.variant, model.width), textbook_dataset(task, BATCH_SIZE)
+    return textbook_model(task, model.variant, model.width), textbook_dataset(task, batch_size)

@@ -89,7 +89,7 @@ def test_output_that_is_closed_or_not_read(shell, expected, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "flag"), [("measure", "--activations"), ("report", "--results"), ("bench", "--json")]
+    ("name", "flag"), [("measure", "--activations"), ("report", "--results"), ("prepare", "--data_dir")]
 )
 def test_a_named_pipe_is_refused(call, tmp_path, name, flag):
     os.mkfifo(tmp_path / "pipe")

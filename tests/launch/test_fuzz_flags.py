@@ -28,7 +28,6 @@ BEGINS = {
     "report": (["modtf.analysis.study.Study.claims"], ["--results=study", "--out=out"]),
     "scorecard": (["modtf.launch.scorecard.train"], ["--variant=modular", "--smoke"]),
     "measure": (["modtf.launch.measure.measured"], ["--activations=x.npz", "--out=out"]),
-    "bench": (["modtf.launch.bench.measure_requests"], []),
     "prepare": (["modtf.launch.prepare.prepare"], ["--configs=mlp_regression_r2_task0"]),
 }
 NUMBERS = ["0", "-1", "1", "2", "1e400", "1e-400", "inf", "nan", "9" * 30, "0x10", "1_0", "1.5", "01", "٣"]
@@ -40,7 +39,7 @@ TEXTS = [text for text in [*WORDS, *NUMBERS, *LISTS, *SETTINGS] if "\0" not in t
 
 
 #: command -> the flag that says where it writes; default --out
-DESTINATION = {"prepare": "--data_dir={}", "bench": "--json={}/x.json"}
+DESTINATION = {"prepare": "--data_dir={}"}
 UNWRITABLE = ["study/../x.npz", "x.npz/below/new", "/proc/nowhere/x", "dangling", "a" * 300, "\n" * 256]
 WRITABLE = ["missing/parents/out", "ünï çødé 🦊 out with 'quotes'", "~", "--out", "%s{}"]
 

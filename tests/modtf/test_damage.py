@@ -23,7 +23,6 @@ import modtf
 from modtf.engines.state import state_of, write_config, write_error
 from modtf.experiments.modarch.scorecard.card import read_card, reference
 from modtf.experiments.modarch.studies.scorecard import FULL
-from modtf.launch.benchmark.dispatch import Rows
 from modtf.results import find_cells, load_activations, load_history, load_results
 from modtf.results.archive import write_archive
 from modtf.results.cells import read_config
@@ -140,7 +139,6 @@ KINDS: dict[str, Kind] = {
     DEFINITION: Kind(write_search(DEFINITION), lambda path: find_searches(path.parents[2])),
     TRIALS: Kind(write_search(TRIALS), lambda path: trials_of(SEARCH, path.parents[2])),
     "error": Kind(write_failed, lambda path: state_of(SEARCH.base, path.parents[1]).name),
-    "rows": Kind(write_text("rows.json", '[{"arch": "mlp", "step_ms": 1.5}]'), lambda path: list(Rows(path))),
     "card": Kind(write_text("card.json", json.dumps(reference(FULL))), lambda path: read_card(path, FULL)),
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ WIDTH = 4
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_as_many_numbers_as_one_module_for_all(question: str) -> None:
     model = modtf.build(modtf.Task("vqa_mnist", question=question), "all_all_all", WIDTH)
-    made = plain(model)
+    made = plain(model, 256)
     assert made is not None
     asked = QUESTIONS[question]
     features = {"inputs": np.zeros([2, *asked.shape], "float32"), "rule": np.zeros([2, asked.num_calls], int)}
@@ -25,7 +25,7 @@ def test_as_many_numbers_as_one_module_for_all(question: str) -> None:
 
 def test_it_learns() -> None:
     made = plain(
-        modtf.build(modtf.Task("vqa_mnist", question="attribute", examples=2520), "all_all_all", WIDTH)
+        modtf.build(modtf.Task("vqa_mnist", question="attribute", examples=2520), "all_all_all", WIDTH), 256
     )
     assert made is not None
     network, data = made
@@ -36,4 +36,4 @@ def test_it_learns() -> None:
 
 
 def test_others_have_none() -> None:
-    assert plain(modtf.build(modtf.Task("mlp"), "modular", WIDTH)) is None
+    assert plain(modtf.build(modtf.Task("mlp"), "modular", WIDTH), 256) is None
