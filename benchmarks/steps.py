@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from etils import epy
 
-from modtf.population import Population
-from modtf.protocol import MIXED
+from modtf.tasks.population import Population
+from modtf.tasks.protocol import MIXED
 
 with epy.lazy_imports():  # a process needs one backend
     import jax

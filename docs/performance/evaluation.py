@@ -17,7 +17,7 @@ from steps import MEMORY, run_of, tensorflow_step, timed
 
 import modtf
 from modtf.evaluation.evaluator import Evaluator
-from modtf.protocol import Protocol
+from modtf.tasks.protocol import Protocol
 
 FACTOR = 10  # published sizes and steps are divided by it
 clock = time.process_time

@@ -4,8 +4,8 @@ import bench
 import pytest
 from flag_values import given
 
-from modtf.families import with_free_rules
-from modtf.protocol import KERNELS, PRECISIONS
+from modtf.tasks.families import with_free_rules
+from modtf.tasks.protocol import KERNELS, PRECISIONS
 
 
 def test_the_table_of_a_device():
