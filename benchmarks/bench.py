@@ -31,7 +31,6 @@ from etils import epy
 from steps import BATCH_SIZE, MEMORY, Clock, Run, paired_ratio, run_of
 
 from modtf.base.files import check_file_writable, check_writable, scratch_folder, write_text
-from modtf.base.memory import check_members
 from modtf.base.plugins import load_plugin
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_settings, settings_given
@@ -41,6 +40,7 @@ from modtf.pages.text import text_table
 from modtf.studies.point import cell_of, check_cell
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import FAMILIES, with_free_rules
+from modtf.tasks.memory import check_members
 from modtf.tasks.population import Population
 from modtf.tasks.protocol import KERNELS, PLACES, PRECISIONS
 from modtf.training import machine
