@@ -45,11 +45,6 @@ def define_flags(values: flags.FlagValues) -> None:
     )
     define.string("archive", None, words)
     define.bool("claims", False, "Print the verdict on every claim of the paper.")
-    words = (
-        "Leave models out of the verdicts if even the best variant of their task type and R has lost less "
-        "than this share of its first loss or error. --claims says which hardly learned."
-    )
-    define.float("least_learned", 0.0, words, lower_bound=0.0, upper_bound=1.0)
     words = "Print which measures track specialisation, and which do not."
     define.bool("measures", False, words)
     words = "; ".join(f"{name}: {meant}" for name, meant in CHECKPOINT_WORDS.items())
@@ -75,20 +70,19 @@ def main(values: flags.FlagValues) -> None:
     folders, out = check_flags(values)
     study = read(folders, values)
     wanted = values.claims or (out and not values.figures)
-    judged = study.claims(None, values.least_learned) if wanted else pd.DataFrame()
+    judged = study.claims() if wanted else pd.DataFrame()
     written: list[Path | str] = []
     if out:
         choice = {name: values[name].value for name in ("data_seed", "seed", "width")}
         choice["num_rules"] = values.rules
         bar = partial(progress_bar, desc="figures", unit="figure")
-        least = values.least_learned
-        written.append(write_report(study, out, values.figures, bar, judged, values.vector, least, **choice))
+        written.append(write_report(study, out, values.figures, bar, judged, values.vector, **choice))
     if values.archive:
         write_archive(study.cells, values.archive)
         written.append(values.archive)
     if values.claims:
         print(print_claims(judged, study.level))
-        for line in [*how_trained(study.cells), *learning_words(study, values.least_learned)]:
+        for line in [*how_trained(study.cells), *learning_words(study)]:
             print(line)
     for line in how_corrected(study.cells):
         print(line)

@@ -78,7 +78,8 @@ def define_flags(values: flags.FlagValues) -> None:
 def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
     """Return the text of `run.json` for these cells, with the folder `best` of the tuning in place of its
     results; raise `ValueError` if the file in `out` differs."""
-    configuration = shared_cell(cells).to_dict()
+    shared = shared_cell(cells)
+    configuration = replace(shared, protocol=shared.common_protocol).to_dict()
     for name in ("variant", "router"):
         del configuration["cell"][name]  # variants may be added later
     configuration |= {"best": best} if best else {}
@@ -135,7 +136,12 @@ def resolve(values: flags.FlagValues) -> Asked:
     checkpoint = values.checkpoint or first.task.family.checkpoint
     check_choice("--checkpoint", checkpoint, CHECKPOINTS)
     training = plain[0].protocol.training
-    rate = "the rates found" if values.best else f"learning rate {training.learning_rate:g}"
+    rates = {cell.protocol.training.learning_rate for cell in plain}
+    rate = (
+        "the rates found"
+        if values.best
+        else f"learning rate {' or '.join(map('{:g}'.format, sorted(rates)))}"
+    )
     rate += f", {training.schedule}" if training.schedule else ""
     return Asked(cells, plain, out, checkpoint, configuration, label, rate, values.preset)
 
@@ -158,9 +164,10 @@ def look_up(asked: Asked) -> "dict[str, State]":
 
 def announce(asked: Asked) -> None:
     """Print what will be trained, and which options apply to some variants only."""
-    members, steps = len(asked.plain[0].members), asked.plain[0].protocol.training.steps
+    members = len(asked.plain[0].members)
+    steps = " or ".join(f"{n:,}" for n in sorted({cell.protocol.training.steps for cell in asked.plain}))
     print(
-        f"{asked.label}: {len(asked.cells)} variants x {members} members, {steps:,} steps at "
+        f"{asked.label}: {len(asked.cells)} variants x {members} members, {steps} steps at "
         f"{asked.learning_rate} (preset {asked.preset}). Writing to {asked.out}",
         flush=True,
     )
@@ -181,8 +188,8 @@ def train(asked: Asked, states: "dict[str, State]", values: flags.FlagValues) ->
     from modtf.engines.state import write_asked
     from modtf.training.strategy import choose_strategy
 
-    training, members = asked.plain[0].protocol.training, len(asked.plain[0].members)
-    strategy = choose_strategy(values.strategy, training.batch_size, members)
+    for cell in asked.plain:  # batches of all sizes must divide among the devices
+        strategy = choose_strategy(values.strategy, cell.protocol.training.batch_size, len(cell.members))
     left_out = refused(unfinished, alone=len(asked.cells) == 1)
     if len(left_out) == len(asked.cells):
         raise ValueError("no variant is left to run; the reasons are printed above.")

@@ -73,7 +73,8 @@ def define_flags(values: flags.FlagValues) -> None:
         "many as they "
     )
     define.integer("trials", None, f"{words}need.")
-    define.integer("points", 5, "grid: the number of values in a range.")
+    words = "grid: the number of values in a range. Without --trials, a trial half a step below the best "
+    define.integer("points", 5, f"{words}learning rate follows.")
     define_cell_flags(
         values, "The folder to write to. The default is runs/tuning. Several searches may share a folder."
     )
@@ -133,6 +134,7 @@ def run_trials(
     """Run the unfinished trials: lists of them as a study, others one after the other."""
     from modtf.engines.run_study import run_study
     from modtf.tuning.search import begin_lists
+    from modtf.tuning.trials import add_half_steps
 
     def run(cells: Sequence[Cell]) -> Mapping[str, str]:
         summary = run_study(cells, work, engine)
@@ -144,6 +146,8 @@ def run_trials(
     if values.oracle in LISTS:
         listed = begin_lists(searches, out, limit)
         run(listed if values.shard is None else shard_of(listed, values.shard))
+        if values.trials is None and (half := add_half_steps(searches, out)):
+            run(half)
         return
     from modtf.tuning.oracles import run_search  # KerasTuner takes time
 

@@ -55,7 +55,7 @@ def test_the_results_are_those_of_any_cell(finished):
     assert set(frame["checkpoint"]) == {"tail", "last", "best"}
     assert {"loss", "alignment", "adaptation"} <= set(frame["measure"])
     assert np.load(folder / "activation.npz")["history"].shape == (3, 1, 3, 5)
-    (events,) = folder.glob("members/task0_seed0/tensorboard/events*")
+    (events,) = folder.parent.glob("tensorboard/my_model*/task0_seed0/events*")
     assert re.search(rb"measures/alignment", events.read_bytes())
 
 

@@ -21,7 +21,6 @@ from modtf.analysis.claims import (
     decisive,
 )
 from modtf.analysis.claims.evidence import MOST_TASKS
-from modtf.analysis.claims.learning import HARDLY
 from modtf.analysis.comparable import CHOICES
 from modtf.analysis.contents import stands_on
 from modtf.analysis.labels import with_kinds
@@ -64,8 +63,8 @@ def verdicts(study: modtf.Study) -> str:
 
 
 def judge(study: modtf.Study) -> pd.DataFrame:
-    """Return the decisive numbers of all claims, without attention at R = 8, which hardly learned."""
-    return decisive(study.claims(least_learned=HARDLY))
+    """Return the decisive numbers of all claims, without attention at R = 8, which has not learned."""
+    return decisive(study.claims())
 
 
 def counts(study: modtf.Study) -> str:

@@ -108,9 +108,9 @@ class Study(TrainedModels):
             ]
         )
 
-    def claims(self, names: Sequence[str] | None = None, least_learned: float = 0.0) -> pd.DataFrame:
+    def claims(self, names: Sequence[str] | None = None) -> pd.DataFrame:
         """Judge the registered claims, one row per task type and piece of evidence, see `judge_all`."""
-        return judge_all(self, names, least_learned)
+        return judge_all(self, names)
 
     def figure(self, name: str, **choice: Any) -> "list[Picture]":
         """Draw the pictures of one registered figure.

@@ -15,6 +15,7 @@ from scipy import stats
 
 from modtf.analysis.intervals import LEVEL, MIN_TASKS, UNIT
 from modtf.analysis.labels import categorise, parse_options, place_label, with_kinds
+from modtf.analysis.learned import learned_by_variant
 from modtf.metrics import GROUPS, MEASURES, activation_measures
 from modtf.pages.text import percent_of, plural, text_table
 from modtf.results import KIND
@@ -30,6 +31,7 @@ TRACKS, DOES_NOT, MISLEADS = "tracks", "does not track", "misleads"
 UNDECIDED, NOT_ENOUGH, UNDEFINED = "undecided", "not enough runs", "undefined"
 VERDICTS = (TRACKS, DOES_NOT, MISLEADS, UNDECIDED, NOT_ENOUGH, UNDEFINED)
 WITHIN = ("num_rules", "width", "variant")  # identify a point within a task type
+IDENTITY = ("num_rules", "variant")
 FIXED = 1e-6  # an activation that changes by less was not learned
 START = "trainer.start"  # the option of models with a warm start
 DIGITS = 9  # smaller differences of a measure are rounding errors and must not be ranked
@@ -40,15 +42,17 @@ COLUMNS = ["measure", "kind", "over", "correlation", "low", "high", *COUNTS, "ve
 def learned_measures(study: Any) -> pd.DataFrame:
     """Return every measure of the activation matrices of models that learned to use their modules.
 
-    Models of one module are left out. So are models whose activation is the same at every evaluation, the one
-    before training included (`gt_modular`, `uniform`), and routers with a warm start. Their alignment is
-    chosen, not learned, and two extreme points would correlate with any measure. At "tail" a measure is the
-    mean over the last evaluations.
+    Variants that have not learned are left out, and models of one module. So are models whose activation is
+    the same at every evaluation, the one before training included (`gt_modular`, `uniform`), and routers with
+    a warm start. Their alignment is chosen, not learned, and two extreme points would correlate with any
+    measure. At "tail" a measure is the mean over the last evaluations.
 
     Returns:
         One row per model: the columns of `KIND`, num_rules, width, variant, place, data_seed, seed, then the
         measures. The measures are NaN for a model that diverged.
     """
+    table = learned_by_variant(study)
+    failed = set(table.loc[~table["learned"], [*KIND, *IDENTITY]].itertuples(index=False, name=None))
     rows = [
         pd.DataFrame(cell.measured(study.checkpoint)).assign(
             **{name: cell.cell[name] for name in (*KIND, *WITHIN)},
@@ -58,6 +62,7 @@ def learned_measures(study: Any) -> pd.DataFrame:
         )
         for place in study.places
         for cell in study.activations(place)
+        if tuple(cell.cell[name] for name in (*KIND, *IDENTITY)) not in failed
         if cell.last.shape[-1] > 1 and (np.abs(cell.history - cell.history[0]) > FIXED).any()
         if parse_options(cell.cell["model_options"]).get(START, "none") == "none"
     ]

@@ -106,7 +106,7 @@ class TrainedModels:
 
     @cached_property
     def learned(self) -> pd.DataFrame:
-        """Return how much of its first loss or error the best variant lost, see `shares_learned`."""
+        """Return how much of the best constant answer's loss the best variant lost, see `shares_learned`."""
         return shares_learned(self)
 
     @cached_property

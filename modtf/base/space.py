@@ -30,9 +30,10 @@ class Values:
         return self
 
     def is_edge(self, value: Any) -> bool:
-        """Return whether a value is the smallest or largest of several floats. Other values have no edge."""
+        """Return whether a value is not between the smallest and largest of several floats. Others have no
+        edge."""
         several = len(self.values) > 1 and isinstance(value, float)
-        return several and value in (min(self.values), max(self.values))
+        return several and not min(self.values) < value < max(self.values)
 
     def __str__(self) -> str:
         return ",".join(map(str, self.values))

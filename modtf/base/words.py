@@ -2,9 +2,12 @@
 
 import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
+
+LOGS = "tensorboard"  # the folder of all logs, in a folder of results
 
 
 def plural(count: int, word: str) -> str:
@@ -27,7 +30,7 @@ def command_line(command: str, *arguments: str, **flags: Any) -> str:
 
 def tensorboard_line(folder: Any) -> str:
     """Return the line for the shell that shows a folder of results in TensorBoard."""
-    return shlex.join(["tensorboard", f"--logdir={folder}"])
+    return shlex.join(["tensorboard", f"--logdir={Path(folder, LOGS)}"])
 
 
 def progress_bar(*arguments: Any, shown: bool = True, **options: Any) -> Any:

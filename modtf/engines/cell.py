@@ -81,10 +81,11 @@ def run_cell(
 
     Returns:
         The cell's folder: `config.json`, `results.csv`, `history.csv`, `activation.npz`, `last.keras`,
-        `best.keras`, `tensorboard/`, and `manifest.json` with the checksums of the others. The manifest is
-        written last and marks the cell as finished. Registered models and some architectures have no members
-        axis. Their members train one after the other, each in a folder `members/task0_seed0` with all of
-        these; a registered model leaves its weights, `last.weights.h5` and `best.weights.h5`.
+        `best.keras`, and `manifest.json` with the checksums of the others. The manifest is written last and
+        marks the cell as finished. Logs for TensorBoard are in `tensorboard/` of `out`. Registered models and
+        some architectures have no members axis. Their members train one after the other, each in a folder
+        `members/task0_seed0` with all of these; a registered model leaves its weights, `last.weights.h5` and
+        `best.weights.h5`.
 
     Raises:
         ValueError: if the folder cannot be written, or another process works on the cell; if a variant or

@@ -13,14 +13,15 @@ import pandas as pd
 
 from modtf.base.files import atomic_path
 from modtf.base.registry import resolve
+from modtf.base.words import LOGS
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.programs import lend
 from modtf.evaluation.scores import Scores, stack_scores, without
 from modtf.models.base import ModularModel
 from modtf.models.build import parameters_of_member
 from modtf.models.kernels.by_device import kernels
-from modtf.results.schema import DIVERGED, LOGS, write_activations, write_history, write_results
-from modtf.tasks.cell import Cell
+from modtf.results.schema import DIVERGED, write_activations, write_history, write_results
+from modtf.tasks.cell import UNSAFE, Cell
 from modtf.tasks.families import IID
 from modtf.tasks.population import Population
 from modtf.tasks.variants import TRAINER
@@ -54,7 +55,8 @@ def train_cell(
         )
         evaluation = context.evaluation
         whole = folder if population.has_axis else folder.parents[1]  # members in turn are one trial
-        board = TensorBoardWriter(folder / LOGS, whole.name, _settings(cell), evaluation)
+        logs = whole.parent / LOGS / run_name(cell, whole.name) / ("" if whole == folder else folder.name)
+        board = TensorBoardWriter(logs, whole.name, _settings(cell), evaluation)
         context.measuring.append(board)
         context.trainer(context, **context.options)
         scores, best = {"tail": context.tail.scores()}, context.best
@@ -116,6 +118,14 @@ def _history(context: TrainerContext, cell: Cell) -> pd.DataFrame:
     lost = zip(context.diverged_at, cell.members, strict=True)
     rows += [(int(step), *member, DIVERGED, IID, "", 1.0) for step, member in lost if step]
     return pd.DataFrame(rows, columns=["step", "data_seed", "seed", *MEASURED])
+
+
+def run_name(cell: Cell, folder: str) -> str:
+    """Return TensorBoard's name of the cell in a folder, at most 45 characters. Differences are first,
+    because TensorBoard cuts off the end."""
+    options = map(str, {**cell.router, **cell.model, **cell.trainer}.values())
+    words = [cell.variant, *options, f"r{cell.task.num_rules}", f"e{cell.width}", cell.task.kind]
+    return f"{UNSAFE.sub('_', '_'.join(words))[:36]}-{folder.rpartition('-')[2]}"
 
 
 def _settings(cell: Cell) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from tabulate import tabulate
 from modtf.base.words import plural as plural
 
 Rows = Sequence[Sequence[Any]]
+WIDEST = 140  # characters of a printed table
 
 
 def percent_of(level: float) -> str:
@@ -24,7 +25,8 @@ def percent_of(level: float) -> str:
 def text_table(header: Sequence[str], rows: Rows) -> str:
     """Return a plain text table: columns two spaces apart, a rule below the header.
 
-    The first column is aligned to the left, the others to the right. Column names may have several lines.
+    The first column is aligned to the left, the others to the right. Column names may have several lines. A
+    table that is wider than `WIDEST` is folded: later columns follow below, with the first column repeated.
 
     Example:
         >>> print(text_table(["variant", "loss"], [["modular", "0.012"]]))
@@ -32,6 +34,11 @@ def text_table(header: Sequence[str], rows: Rows) -> str:
         --------------
         modular  0.012
     """
+    number = next(n for n in range(len(header), 0, -1) if n < 3 or _width(header, rows, n) <= WIDEST)
+    if number < len(header):
+        first = text_table(header[:number], [row[:number] for row in rows])
+        head, *later = ([row[0], *row[number:]] for row in (header, *rows))
+        return f"{first}\n\n{text_table(head, later)}"
     text = tabulate(
         [[str(cell) for cell in row] for row in (header, *rows)],
         tablefmt="plain",
@@ -40,6 +47,14 @@ def text_table(header: Sequence[str], rows: Rows) -> str:
     )
     lines, top = [line.rstrip() for line in text.splitlines()], 1 + max(name.count("\n") for name in header)
     return "\n".join([*lines[:top], "-" * max(map(len, lines)), *lines[top:]])
+
+
+def _width(header: Sequence[str], rows: Rows, number: int) -> int:
+    """Return the width of the first columns of a text table."""
+    columns = list(zip(header, *rows, strict=True))[:number]
+    return 2 * (number - 1) + sum(
+        max(len(line) for cell in column for line in str(cell).split("\n")) for column in columns
+    )
 
 
 def markdown_table(header: Sequence[str], rows: Rows, left: int = 1) -> str:

@@ -51,9 +51,9 @@ class CellFolder:
         the same protocol may be compared; after tuning, variants may differ in the part after "@"."""
         if not self.config:
             return ""
-        config = self.definition.protocol.to_dict()
-        learning_rate = config["training"].pop("learning_rate")
-        return f"{science_hash(config, 4)}@{learning_rate}"
+        config = self.definition.common_protocol.to_dict()
+        del config["training"]["learning_rate"]
+        return f"{science_hash(config, 4)}@{self.definition.protocol.training.learning_rate}"
 
     @property
     def is_finished(self) -> bool:

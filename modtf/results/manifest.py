@@ -1,7 +1,7 @@
 """The manifest: checksums and sizes of a finished cell's files, `manifest.json`, written last.
 
-It holds the checksums of tables, matrices and config, and the sizes of weights and logs. Weights are checked
-when they are loaded.
+It holds the checksums of tables, matrices and config, and the sizes of weights. Weights are checked when
+they are loaded.
 """
 
 import hashlib
@@ -21,7 +21,6 @@ from modtf.results.schema import (
     DIVERGED,
     HISTORY,
     HISTORY_COLUMNS,
-    LOGS,
     RESULTS,
     read_values,
 )
@@ -64,7 +63,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def damage_of(folder: Path, weights: bool = True) -> str:
     """Return what differs from the manifest of a finished cell, in a few words; "" if nothing does.
 
-    Missing logs are not damage. Without `weights`, neither are missing weights: some users copy without them.
+    Without `weights`, missing weights are not damage: some users copy without them.
     """
     if not (folder / MANIFEST).exists():
         return f"{MANIFEST} is missing"
@@ -85,7 +84,7 @@ def _difference(folder: Path, files: dict[str, Any], weights: bool) -> str:
         if name not in files:
             return f"{name} is not one of its files"
         if not path.is_file():
-            if name in READ or (weights and f"/{LOGS}/" not in f"/{name}"):
+            if name in READ or weights:
                 return f"{name} is missing"
         elif path.stat().st_size != files[name]["size"]:
             return f"the size of {name} changed after it was written"

@@ -22,7 +22,6 @@ DIVERGED = "diverged"
 CORRECTIONS = "corrections.json"
 CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance" of the last run
 ACTIVATION = "activation.npz"
-LOGS = "tensorboard"  # a folder
 MATRICES = ("last", "best", "history")  # its arrays, by place: "last_encoder", or "last" of the only one
 TAIL = "tail"  # one more array, if the history lacks these evaluations
 NUMBERS = ("steps", "data_seeds", "seeds")

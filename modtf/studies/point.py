@@ -138,18 +138,20 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
             check_choice("setting", path, (*FIELDS[:-1], *sorted(options), *CELL_FIELDS))
             plain[path] = value
     task = Task(**{name: value for name, value in plain.items() if name not in CELL_FIELDS})
-    defaults = preset(plain.get("preset", "paper"), task)
+    name, variant = plain.get("preset", "paper"), plain.get("variant", "modular")
+    defaults = preset(name, task)
     if "num_rules" not in plain:
         task = task.replace(num_rules=defaults.num_rules)
     tasks = _numbers("tasks", plain.get("tasks", defaults.tasks))
     seeds = _numbers("seeds", plain.get("seeds", defaults.seeds))
+    protocol = Protocol.published(task, variant) if name == "paper" else defaults.protocol
     check_members(len(tasks) * len(seeds), f"tasks={len(tasks)} seeds={len(seeds)}")
     return Cell(
         task,
         plain.get("width", defaults.width),
-        plain.get("variant", "modular"),
+        variant,
         plain.get("members") or tuple((data_seed, seed) for data_seed in tasks for seed in seeds),
-        _protocol(task, plain.get("protocol", defaults.protocol), by_namespace),
+        _protocol(task, plain.get("protocol", protocol), by_namespace),
         architecture=plain.get("architecture"),
         **{name: by_namespace[name] for name in OPTIONS},
     )

@@ -45,7 +45,7 @@ class Cell:
                 raise ValueError(f"{name}={value!r} is not valid; expected a name.")
         object.__setattr__(self, "members", _members(self.members))
         if self.protocol is None:
-            object.__setattr__(self, "protocol", Protocol.published(self.task))
+            object.__setattr__(self, "protocol", Protocol.published(self.task, self.variant))
         check_type("protocol", self.protocol, Protocol)
         self.task.family.check_training(self.task, self.protocol.training)
         for name in ("router", "model", "trainer"):
@@ -68,6 +68,18 @@ class Cell:
     def network(self) -> str:
         """The name of the architecture that is built."""
         return self.task.family.network(self.variant, self.architecture)
+
+    @property
+    def common_protocol(self) -> Protocol:
+        """The protocol with those fields that follow the network, as published, at their common values.
+
+        Cells may be compared if they agree in it, apart from the learning rate."""
+        common, own = (
+            Protocol.published(self.task),
+            self.task.family.published_training(self.task, self.variant),
+        )
+        same = [name for name, value in own.items() if getattr(self.protocol.training, name) == value]
+        return self.protocol.replace(**{name: getattr(common.training, name) for name in same})
 
     @property
     def label(self) -> str:

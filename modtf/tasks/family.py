@@ -107,6 +107,10 @@ class Family:
         """Return the published protocol."""
         raise NotImplementedError
 
+    def published_training(self, task: "Task", variant: str) -> Mapping[str, Any]:
+        """Return the fields of `Training` in which a variant was trained unlike the others as published."""
+        return {}
+
     def quick(self, task: "Task") -> "Preset":
         """Return a protocol for a first result, in minutes on two cores."""
         raise NotImplementedError
@@ -116,8 +120,9 @@ class Family:
     def smoke(self, task: "Task") -> "Preset":
         """Return the smallest preset that runs everything: training, evaluations, the table, all figures.
 
-        It is `quick` with two tasks, a few steps, and evaluations of a few examples under the training
-        condition and the headline condition. Its numbers mean nothing.
+        It is `quick` with a quarter of the width (at least 4), two tasks, a few steps, and evaluations of a
+        few examples under the training condition and the headline condition. Every rule occurs among the
+        tokens for the activation matrix. Its numbers mean nothing.
         """
         quick = self.quick(task)
         batch_size = min(quick.protocol.training.batch_size, 64)
@@ -125,10 +130,11 @@ class Family:
         training = replace(quick.protocol.training, steps=20, batch_size=batch_size, evaluations=2)
         evaluation = replace(
             quick.protocol.evaluation, batches=1, batch_size=batch_size, activation_batch_size=batch_size,
-            tokens=batch_size, draws=5, tokens_per_draw=batch_size, conditions=headline,
+            tokens=max(batch_size, 32 * quick.num_rules), draws=5, tokens_per_draw=batch_size,
+            conditions=headline,
         )  # fmt: skip
         protocol = replace(quick.protocol, training=training, evaluation=evaluation)
-        return replace(quick, tasks=2, seeds=1, protocol=protocol)
+        return replace(quick, width=max(4, quick.width // 4), tasks=2, seeds=1, protocol=protocol)
 
     def variant(self, name: str) -> Variant:
         """Return the variant of a name. A name that the family lacks is a registered router or model."""

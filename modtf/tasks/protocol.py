@@ -162,9 +162,10 @@ class Protocol:
         check_type("evaluation", self.evaluation, Evaluation)
 
     @classmethod
-    def published(cls, task: "Task") -> "Protocol":
-        """Return the paper's protocol."""
-        return task.family.published(task).protocol
+    def published(cls, task: "Task", variant: str = "") -> "Protocol":
+        """Return the paper's protocol, or that of a variant if the paper trained it in another way."""
+        own = task.family.published_training(task, variant)
+        return task.family.published(task).protocol.replace(**own)
 
     @classmethod
     def quick(cls, task: "Task") -> "Protocol":

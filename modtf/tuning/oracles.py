@@ -21,7 +21,7 @@ from modtf.base.files import read_text, scratch_folder, write_text
 from modtf.base.space import Values
 from modtf.tasks.cell import Cell
 from modtf.tuning.search import LONGEST, SPREAD, Search, in_words, unreadable
-from modtf.tuning.trials import mean_validation
+from modtf.tuning.trials import worst_validation
 
 STATE = "oracle.json"  # in the folder of a search
 OBJECTIVE = "validation"
@@ -66,9 +66,9 @@ def run_search(search: Search, out: Path, run: Run, limit: int | None, retry_fai
             cell = search.cell_of(values)
             trial.message = run([cell]).get(cell.folder)
             if trial.message is None:
-                trial.status, mean = COMPLETED, mean_validation(cell, out)
-                oracle.update_trial(trial.trial_id, {OBJECTIVE: mean})
-                result = f"{cell.task.performance} {mean:.4g}, {time.monotonic() - begun:.0f} s"
+                trial.status, worst = COMPLETED, worst_validation(cell, out)
+                oracle.update_trial(trial.trial_id, {OBJECTIVE: worst})
+                result = f"{cell.task.performance} {worst:.4g}, {time.monotonic() - begun:.0f} s"
             else:
                 trial.status = FAILED
                 result = f"failed: {trial.message}; {out / cell.folder}/error.json has more"

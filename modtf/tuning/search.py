@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -59,7 +60,23 @@ class Search:
 
     def values_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the tuned values among KerasTuner's values of a trial."""
-        return {path: axis.take(values[path]) for path, axis in self.space.items()}
+        between = self.half_steps.values()
+        return {
+            path: values[path]
+            if path == LEARNING_RATE and values[path] in between
+            else axis.take(values[path])
+            for path, axis in self.space.items()
+        }
+
+    @property
+    def half_steps(self) -> dict[float, float]:
+        """Return the rate half a step below every learning rate of a grid, on a logarithmic scale."""
+        axis = self.space.get(LEARNING_RATE)
+        if self.oracle != "grid" or not isinstance(axis, Values) or len(axis.values) < 2:
+            return {}
+        rates = sorted(axis.values)
+        lower = [rates[0] ** 2 / rates[1], *rates]
+        return {rate: float(f"{math.sqrt(rate * low):.4g}") for rate, low in zip(rates, lower, strict=False)}
 
     def edge_note(self, values: Mapping[str, Any]) -> str:
         """Return a remark if tuned values are at the edge of their range, where better ones may lie beyond;

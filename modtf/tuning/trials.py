@@ -1,7 +1,7 @@
 """The results of a tuning on disk: its trials, and the validation of their members."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ class Trial:
     values: dict[str, Any]  # the tuned values
     cell: Cell
     status: str  # "finished", "unfinished" or "failed"
-    objective: float  # the mean over members; infinity if one diverged, NaN unless it is finished
+    objective: float  # of the worst task; infinity if a member diverged, NaN unless it is finished
     is_whole: bool  # trained as long as the search's own cell; Hyperband cuts some short
 
 
@@ -52,7 +52,7 @@ def trials_of(search: Search, out: str | Path) -> list[Trial]:
     for number, values in enumerate(search.settings(out)):
         cell, is_whole = search.cell_of(values), values.get(EPOCHS, LONGEST) == LONGEST
         state = state_of(cell, out).name
-        objective = mean_validation(cell, out) if state == "finished" else math.nan
+        objective = worst_validation(cell, out) if state == "finished" else math.nan
         status = state if state in ("finished", "failed") else "unfinished"
         trials.append(Trial(number, search.values_of(values), cell, status, objective, is_whole))
     return trials
@@ -80,10 +80,27 @@ def validation(cell: Cell, folder: str | Path) -> np.ndarray:
     return table.loc[list(cell.members), tail_of(sorted(table.columns))].to_numpy(np.float64).mean(axis=1)
 
 
-def mean_validation(cell: Cell, out: str | Path) -> float:
-    """Return the mean over a cell's members, which is its trial's score; infinity if a member diverged."""
-    values = validation(cell, Path(out, cell.folder))
-    return float(np.mean(values)) if np.isfinite(values).all() else math.inf
+def worst_validation(cell: Cell, out: str | Path) -> float:
+    """Return a trial's score: the mean over the seeds of the worst task; infinity if a member diverged.
+
+    A mean over tasks would choose rates at which one task in three does not learn."""
+    values = pd.Series(validation(cell, Path(out, cell.folder)), [task for task, _ in cell.members])
+    return float(values.groupby(level=0).mean().max()) if np.isfinite(values).all() else math.inf
+
+
+def add_half_steps(searches: Iterable[Search], out: str | Path) -> list[Cell]:
+    """Add a trial half a step below the best learning rate of every finished grid, and return its cell.
+
+    The largest rate that learns on the tasks of a search may not learn on others."""
+    cells = {}
+    for search in searches:
+        trials, known = trials_of(search, out), search.settings(out)
+        best = best_trial(trials) if all(trial.status == "finished" for trial in trials) else None
+        rate = best and search.half_steps.get(best.values.get(LEARNING_RATE))
+        if best and rate and (values := {**best.values, LEARNING_RATE: rate}) not in known:
+            search.write(out, [*known, values])
+            cells[search.cell_of(values).folder] = search.cell_of(values)
+    return list(cells.values())
 
 
 def load_trials(out: str | Path) -> pd.DataFrame:
@@ -126,7 +143,7 @@ def trials_table(search: Search, out: str | Path) -> str:
     best = best_trial(trials)
     lengths = len({trial.cell.protocol.training.steps for trial in trials}) > 1
     names = [*(path.rpartition(".")[2] for path in search.space), *(["steps"] if lengths else [])]
-    header = ["trial", *names, f"validation {search.base.task.performance}", "state"]
+    header = ["trial", *names, "worst task", f"validation {search.base.task.performance}", "state"]
     body = []
     # by objective: complete trials, then those that Hyperband cut short, then unfinished ones
     for trial in sorted(
@@ -135,7 +152,8 @@ def trials_table(search: Search, out: str | Path) -> str:
         steps = [f"{trial.cell.protocol.training.steps:,}"] if lengths else []
         values = [f"{v:.4g}" if isinstance(v, float) else v for v in trial.values.values()]
         shown, state = _result(trial, out)
-        body.append([trial.number, *values, *steps, shown, "best" if trial is best else state])
+        worst = f"{trial.objective:.{_digits(trial)}f}" if math.isfinite(trial.objective) else "-"
+        body.append([trial.number, *values, *steps, worst, shown, "best" if trial is best else state])
     return text_table(header, body)
 
 
@@ -145,7 +163,12 @@ def trials_note(search: Search) -> str:
     tasks = len({data_seed for data_seed, _ in members})
     words = f"mean ±{LEVEL:.0%} interval (Student's t) over {plural(tasks, 'task')}"
     words = words if tasks > 1 else "mean over one task; other tasks may differ, so no interval"
-    return f"{words}, {plural(len(members), 'member')} in every trial; smaller is better."
+    number = plural(len(members), "member")
+    return f"{words}, {number} in every trial; smaller is better. The worst task chooses the best trial."
+
+
+def _digits(trial: Trial) -> int:
+    return 2 if trial.cell.task.performance in PERCENT else 4
 
 
 def _result(trial: Trial, out: str | Path) -> tuple[str, str]:
@@ -155,7 +178,7 @@ def _result(trial: Trial, out: str | Path) -> tuple[str, str]:
     values = validation(trial.cell, Path(out, trial.cell.folder))
     lost = int((~np.isfinite(values)).sum())
     row = intervals(pd.DataFrame(trial.cell.members, columns=SEEDS).assign(value=values), []).iloc[0]
-    digits = 2 if trial.cell.task.performance in PERCENT else 4
+    digits = _digits(trial)
     shown = "-" if lost == len(values) else f"{row['mean']:.{digits}f}"
     if not np.isnan(row["low"]) and shown != "-":
         shown += f" ±{(row['high'] - row['low']) / 2:.{digits}f}"

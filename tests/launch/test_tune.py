@@ -79,6 +79,7 @@ def test_every_cell_of_a_study_is_tuned(tuned, tmp_path):
     study.write_text(STUDY)
     out, said = tuned(f"--study={study}", "--space=learning_rate=0.01,0.001")
     assert set(load_trials(out)["data_seed"]) == {7}
+    assert set(load_trials(out)["learning_rate"]) == {0.01, 0.001, 3.162e-4}, "and half a step below the best"
     found = [(dict(cell.router), cell.protocol.training.learning_rate) for cell in cells_used(said)]
     assert found == [({"k": 1}, 0.001), ({"k": 2}, 0.001)]
 
@@ -101,7 +102,7 @@ def test_reported_tasks_and_unequal_numbers_of_trials_are_said(tuned, capsys, tm
 
     lines = said("--variant=modular,switch", *flags[:2], "--tasks=3")
     assert lines[2].startswith("Tuned on tasks that are also reported: 0, 1. To tune on others, give")
-    assert lines[3].startswith("Unequal numbers of trials: 2 of modular; 4 of switch. Give tune")
+    assert lines[3].startswith("Unequal numbers of trials: 3 of modular; 5 of switch. Give tune")
     assert len(said("--variant=modular", *flags)) == 2
     tuned(f"--study={study}", "--space=learning_rate=0.1,0.01")
     assert len(said("--variant=top_k", *flags, "--set=router.k=1")) == 1
@@ -119,7 +120,7 @@ def test_the_real_command_and_the_one_that_it_prints(tmp_path):
     assert set(results["folder"]) == set(trials["folder"])
     assert set(results["variant"]) == {"my_router"}
     assert {text.partition("@")[2] for text in results["protocol"]} == {"0.02"}
-    for events in out.glob("*/tensorboard/events*"):
+    for events in out.glob("tensorboard/*/events*"):
         (summary,) = [event for event in RawEventFileLoader(str(events)).Load() if b"session_start" in event]
         assert b"learning_rate" in summary, "HParams"
     as_printed, _ = commands_in(done.stdout)

@@ -32,4 +32,6 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.claims.words import letters as letters
     from modtf.analysis.claims.words import number_words as number_words
     from modtf.analysis.claims.words import print_claims as print_claims
+    from modtf.analysis.learned import has_learned as has_learned
+    from modtf.analysis.learned import learned_by_variant as learned_by_variant
     from modtf.analysis.learned import shares_learned as shares_learned

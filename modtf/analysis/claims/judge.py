@@ -8,7 +8,7 @@ import pandas as pd
 from scipy import stats
 
 from modtf.analysis.claims.evidence import MOST_TASKS, Evidence, shift_p
-from modtf.analysis.claims.learning import rules_learned
+from modtf.analysis.claims.learning import LACKING, rules_learned
 from modtf.analysis.claims.registry import CLAIMS, Claim
 from modtf.analysis.intervals import MIN_TASKS, WEIGHTS, have_other_tasks, holm
 from modtf.analysis.labels import kind_label, known_variants
@@ -33,9 +33,7 @@ COLUMNS += ["expected", "margin", "p_against", "p_against_corrected", "p_for", "
 COLUMNS += ["num_missing", "evidence_verdict", "num_tasks_needed", "why", "is_ratio"]
 
 
-def judge_all(
-    study: TrainedModels, names: Iterable[str] | None = None, least_learned: float = 0.0
-) -> pd.DataFrame:
+def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.DataFrame:
     """Judge the claims for every task type of a study.
 
     A task type supports a claim if the whole interval of every number lies on the claimed side. It
@@ -46,8 +44,7 @@ def judge_all(
     shift is significant, the claim "differs between checkpoints". The shift is tested paired by task, with
     Holm's correction over all shifts of the table.
 
-    With `least_learned`, models of a task type at R rules are left out if even the best variant has lost less
-    than this share of its first loss or error, see `shares_learned`.
+    Models of a task type at R rules are left out if no variant has learned, see `rules_learned`.
 
     Returns:
         One row per claim, task type and piece of evidence. At the study's checkpoint: claim, text, figure,
@@ -69,7 +66,7 @@ def judge_all(
     for line in weights_words(study):
         warnings.warn(line, stacklevel=2)
     parts = {name: study.at(name) for name in study.checkpoints}
-    rules = rules_learned(study, least_learned) if least_learned else {}
+    rules = rules_learned(study)
     found_at = {name: _find(part, names, rules) for name, part in parts.items()}
     tables = {name: _judge_one(evidence) for name, evidence in found_at.items()}
     judged = tables[study.checkpoint]
@@ -141,7 +138,7 @@ def _find(
     by_claim: ByClaim = {name: [] for name in names}
     for kind in study.kinds:
         whole = study.of_kind(*kind)
-        whole = whole.of_rules(rules[kind]) if rules else whole
+        whole = whole.of_rules(rules[kind]) if rules[kind] else whole
         variants, routers = {*known_variants(kind[:1]), *whole.variants}, set(whole.results["router"])
         parts: dict[Sequence[str] | None, TrainedModels] = {None: whole}
         for name in names:
@@ -151,7 +148,9 @@ def _find(
             meant = meant and CLAIMS[name].router in (None, *routers)
             if meant and (families is None or is_one_of(kind[0], families)):
                 part = parts.get(only) or parts.setdefault(only, whole.of_variants(only or ()))
-                pieces = list(CLAIMS[name].evidence(part))
+                pieces = (
+                    list(CLAIMS[name].evidence(part)) if rules[kind] else [Evidence("all", lacking=LACKING)]
+                )
                 if all(piece.beside for piece in pieces):
                     pieces.append(Evidence("no such models"))
                 by_claim[name] += [(kind, piece) for piece in pieces]

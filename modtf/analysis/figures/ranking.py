@@ -11,6 +11,7 @@ from modtf.analysis.figures.averages import note, performance, sizes
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.figures.registry import HELPS, Choice, register_figure
 from modtf.analysis.labels import known_variants, with_kinds
+from modtf.analysis.learned import only_learned
 from modtf.analysis.ranking import UNIT, rank, votes
 from modtf.analysis.trained import TrainedModels
 from modtf.pages.pictures import NothingToDraw, Pictures
@@ -51,7 +52,9 @@ def shares(study: TrainedModels) -> tuple[pd.DataFrame, str]:
     """Return field, distribution, kind ("overall" first), variant, share, low, high, num_votes; and a note.
 
     Raises `NothingToDraw` if no task was run with all candidates of any field."""
-    rows = performance(study.results)
+    rows = only_learned(performance(study.results), study)
+    if rows.empty:
+        raise NothingToDraw("no variant has learned")
     most, tables, lacking = len(rows[list(UNIT)].drop_duplicates()), [], []
     everyone, reference = known_variants(rows["arch"].unique()), FAMILIES[rows["arch"].iloc[0]].reference
     two = [everyone[0], reference]

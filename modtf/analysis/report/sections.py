@@ -101,15 +101,12 @@ def undrawn_section(undrawn: Sequence[tuple[str, str]]) -> list[Section]:
     return [Section("What was not drawn", [f"Not drawn: {reasons}."])] if undrawn else []
 
 
-def claims_section(
-    study: TrainedModels, judged: pd.DataFrame, drawn: Collection[str], least_learned: float
-) -> Section:
+def claims_section(study: TrainedModels, judged: pd.DataFrame, drawn: Collection[str]) -> Section:
     """Return the section with the verdicts on all claims by task type, and the deciding numbers.
 
     Args:
         judged: what `study.claims()` returns.
         drawn: the names of the figures on the page.
-        least_learned: what `judged` was made with.
     """
     text = (
         "A task type supports a claim if the interval of every number behind the claim lies on the claimed "
@@ -134,7 +131,7 @@ def claims_section(
                 "evidence": evidence,
             }
         )
-    remarks = [*weights_words(study), *learning_words(study, least_learned)]
+    remarks = [*weights_words(study), *learning_words(study)]
     return Section("Claims of the paper", [text, *remarks], content=[Claims(kinds, lines)])
 
 

@@ -33,7 +33,6 @@ def write_report(
     progress: Callable[[Sequence[str]], Iterable[str]] = iter,
     judged: pd.DataFrame | None = None,
     vector: Sequence[str] = (),
-    least_learned: float = 0.0,
     **choice: Any,
 ) -> Path:
     """Write report.html, figures/ and tables/; remove files of an earlier report that this one lacks.
@@ -46,7 +45,6 @@ def write_report(
         judged: from `study.claims()`; judged here if not given. With an empty frame the page has no verdicts:
             judging takes longer than drawing.
         vector: "svg" or "pdf", to write every figure in these formats, too.
-        least_learned: see `judge_all`.
         **choice: fields of `modtf.analysis.figures.Choice`.
 
     Returns:
@@ -62,7 +60,7 @@ def write_report(
         check_choice("vector", name, VECTOR)
     for folder in FOLDERS:
         (out / folder).mkdir(parents=True, exist_ok=True)
-    judged = judge_all(study, least_learned=least_learned) if judged is None else judged
+    judged = judge_all(study) if judged is None else judged
     paired = with_kinds(compare_pairs(study.performance, by=SAME, level=study.level))
     with replacing(out, *FOLDERS):
         _write_tables(study, out, paired, judged)
@@ -79,7 +77,7 @@ def write_report(
         parts = [
             sections.findings_section(study, top),
             *questions,
-            *([] if judged.columns.empty else [sections.claims_section(study, judged, drawn, least_learned)]),
+            *([] if judged.columns.empty else [sections.claims_section(study, judged, drawn)]),
             sections.contents_section(study),
             sections.missing_section(study),
             sections.paired_section(paired),

@@ -7,6 +7,7 @@ import pandas as pd
 
 from modtf.analysis.intervals import holm, intervals, summarise
 from modtf.analysis.labels import parse_options
+from modtf.analysis.learned import has_learned
 from modtf.analysis.pairs import two_sided
 from modtf.analysis.trained import TrainedModels
 from modtf.base.checks import check_choice
@@ -164,7 +165,8 @@ def compared(rows: pd.DataFrame, names: Sequence[str], reference: str, level: fl
     """Return by how many points the medians of variants exceed those of a reference, paired by task.
 
     Every cell has its interval over tasks. All comparisons of the table form one family of tests. A star
-    means that p (two-sided) is at most 1 - level after Holm's correction over all of them.
+    means that p (two-sided) is at most 1 - level after Holm's correction over all of them, and that both
+    variants have learned single corruptions.
 
     Args:
         rows: the table of `by_parts`.
@@ -178,7 +180,10 @@ def compared(rows: pd.DataFrame, names: Sequence[str], reference: str, level: fl
     pairs = pairs.assign(gain=pairs["accuracy"] - pairs["accuracy_reference"])
     gains = intervals(pairs, ["variant", "parts"], "gain", level)
     gains["p"] = two_sided(gains, level, columns=("mean", "low", "high"))
+    single, most = rows[rows["parts"] == 1].groupby("variant", observed=True)["accuracy"], 100 - chance(rows)
+    learned = {str(name) for name, values in single if has_learned(100 - values, most)}
     gains["sure"] = np.array(holm(gains["p"].tolist())) <= 1 - level
+    gains["sure"] &= gains["variant"].isin(learned & {*names} if reference in learned else [])
     cells = gains.set_index(["variant", "parts"])
     body = [[name, *(_difference(cells, name, k) for k in SIZES)] for name in names]
     return text_table([f"less {reference}", *(f"k = {k}" for k in SIZES)], body)

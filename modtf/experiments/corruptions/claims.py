@@ -11,6 +11,7 @@ import pandas as pd
 
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
 from modtf.analysis.claims.registry import Found, documented_claim, register_claim
+from modtf.analysis.learned import variants_learned
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions import FORMULAS, RELEASED, invariance_measure
 from modtf.experiments.corruptions.accuracy import SIZES, by_parts, chance, methods, with_invariance
@@ -141,9 +142,13 @@ def _correlated(
     rows = methods(with_invariance(study, formula), study)
     coefficients = correlations(rows[rows["parts"] >= SEVERAL], first, second)
     coefficients = coefficients.assign(r=sign * coefficients["r"])
+    learned = methods(pd.DataFrame({"variant": variants_learned(study)}), study)["variant"]
     for variant in METHODS:
         of = coefficients[coefficients["variant"] == variant]
-        yield mean_evidence(of, "r", variant, level=study.level, **bounds)
+        if variant in set(learned) or of.empty:
+            yield mean_evidence(of, "r", variant, level=study.level, **bounds)
+        else:
+            yield Evidence(variant, lacking="it has not learned")
 
 
 @invariance_claim("correlation of I_e with accuracy, over compositions")

@@ -16,6 +16,7 @@ from modtf.analysis.figures.averages import sizes
 from modtf.analysis.figures.layout import Look
 from modtf.analysis.figures.registry import HELPS, SPECIALISES
 from modtf.analysis.labels import parse_options
+from modtf.analysis.learned import LEARNED, has_learned, variants_learned
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions import FORMULAS, RELEASED, invariance_measure
 from modtf.experiments.corruptions.accuracy import (
@@ -40,7 +41,6 @@ AGAINST = {
 DARK_BELOW = 60.0  # % accuracy; darker cells get white text
 COLOURS = "cividis"
 SAME = 1e-6  # scores closer than this differ only by rounding
-FAR = 10.0  # points behind the best: such a method did not learn, or its training is not finished
 
 
 def _kinds(study: TrainedModels) -> list[tuple[str, TrainedModels]]:
@@ -119,7 +119,8 @@ def invariance(study: TrainedModels, choice: Choice) -> Pictures:
     drawn = 0
     for (name, part), formula in product(_kinds(study), FORMULAS):
         scored = with_invariance(part, formula)
-        scored = scored[scored["variant"].isin(learned(part))]
+        learned = variants_learned(part)
+        scored = scored[scored["variant"].isin(learned)]
         rows = scored.dropna(subset=["accuracy", "elemental", "composed"])
         if rows.empty:
             continue
@@ -129,15 +130,19 @@ def invariance(study: TrainedModels, choice: Choice) -> Pictures:
         by = ["variant", "condition", "parts"]
         rows = rows.groupby(by, observed=True)[["accuracy", "elemental", "composed"]].mean().reset_index()
         sizes = [(f"k = {k}", rows["parts"] == k) for k in sorted(rows["parts"].unique())]
+        most = 100 - chance(part.results)
         table = pd.concat(
-            rows[keep].assign(pair=pair, x=rows[keep][x], y=rows[keep][y], size=size)
+            points.assign(pair=pair, x=points[x], y=points[y], size=size, learned=has_learned(errors, most))
             for pair, (x, y) in AGAINST.items()
             for size, keep in [*sizes, ("all", rows["parts"] > 0)]
+            for _, points in rows[keep].groupby("variant", observed=True)
+            for errors in [100 - points["accuracy"]]
         )
-        words = "a point: a composition, mean over models; Pearson's r of these points for every variant"
-        left = sorted(set(map(str, part.variants)) - set(learned(part)))
+        words = "a point: a composition, mean over models; Pearson's r of these points for every variant "
+        words += f"whose median error is at most {LEARNED:.0%} of that of guessing"
+        left = sorted(set(part.variants) - set(learned))
         if left:
-            words += f"; not shown, because {FAR:g} points worse on single corruptions: {', '.join(left)}"
+            words += f"; not shown, because they have more under single corruptions: {', '.join(left)}"
         if undefined:
             words += f"; {plural(undefined, 'model')} without scores left out"
         yield panels(
@@ -151,13 +156,6 @@ def invariance(study: TrainedModels, choice: Choice) -> Pictures:
         )
 
 
-def learned(study: TrainedModels) -> list[str]:
-    """Return the variants that are, under single corruptions, within `FAR` points of the best one."""
-    rows = by_condition(study)
-    single = rows[rows["parts"] == 1].groupby("variant", observed=True)["accuracy"].mean()
-    return [str(name) for name in single.index[single >= single.max() - FAR]]
-
-
 def _scatter(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     texts = []
     for name, look in looks.items():
@@ -165,7 +163,7 @@ def _scatter(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         if rows.empty:
             continue
         axes.plot(rows["x"], rows["y"], look.marker, color=look.colour, ms=2.5, alpha=0.6, label=name)
-        if len(rows) > 2 and min(np.ptp(rows["x"]), np.ptp(rows["y"])) > SAME:
+        if len(rows) > 2 and rows["learned"].all() and min(np.ptp(rows["x"]), np.ptp(rows["y"])) > SAME:
             texts.append(f"{name} {np.corrcoef(rows['x'], rows['y'])[0, 1]:.2f}")
     axes.set_xlabel("\n".join(texts), size=6.5, ha="left", x=0)
 

@@ -4,6 +4,7 @@ import pandas as pd
 
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
 from modtf.analysis.claims.registry import Found
+from modtf.analysis.learned import has_learned
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
@@ -34,5 +35,5 @@ def over(study: TrainedModels, first: str, second: str, where: str = OUT, **boun
 
 def learned(study: TrainedModels, *names: str) -> bool:
     """Return whether all variants that were run answer the training combinations, at every width."""
-    seen = errors(study, IN, *names)
-    return bool((seen.groupby("width")[list(names)].mean() <= LEARNED).all(axis=None))
+    seen = errors(study, IN, *names).groupby("width")
+    return all(has_learned(part[name], 1.0, LEARNED) for _, part in seen for name in names)

@@ -87,6 +87,16 @@ class Sqoop(QuestionFamily):
         evaluation = Evaluation(batches=100, tokens=50_000)
         return Preset(task.num_rules, 64, 5, 1, Protocol(training, evaluation))
 
+    def published_training(self, task: "Task", variant: str) -> dict[str, Any]:
+        """Return what the released scripts and logs say. They have no Vector-NMN on SQOOP."""
+        if variant == "film":
+            return {"learning_rate": 3e-4}
+        if variant == "mac":
+            steps = {5: 100_000, 2: 200_000}[task.objects]
+            return {"steps": steps, "batch_size": 128, "clipnorm": 8.0}
+        # a Residual module for each sub-task, in comparison with one Find
+        return {"steps": 50_000} if variant.startswith("all_sub_all") else {}
+
     def quick(self, task: "Task") -> Preset:
         steps = 800 if task.objects == 2 else 1_500  # with five objects the loss stays at .69 for 700 steps
         training = Training(steps=steps, learning_rate=2e-3, batch_size=64, evaluations=10, tail=TAIL)

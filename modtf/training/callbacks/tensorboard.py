@@ -68,7 +68,8 @@ class TensorBoardWriter(keras.callbacks.Callback):
             for place, activation in scores.activation.items():
                 probs = None if place else self.rule_probs
                 maps = heat_maps(activation, probs)
-                tf.summary.image(f"activation/{at_place('rules_by_modules', place)}", maps, SHOWN_MEMBERS)
+                name = f"activation/{at_place('rules_by_modules', place)}"
+                tf.summary.image(name, maps, max_outputs=SHOWN_MEMBERS)
                 # diverged members have no module use
                 use = [module_use(matrix, probs) for matrix in activation if np.isfinite(matrix).all()]
                 tf.summary.histogram(f"activation/{at_place('module_use', place)}", use)

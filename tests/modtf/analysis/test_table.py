@@ -6,6 +6,7 @@ import pytest
 from simulated_results import World, results_of
 
 from modtf.analysis import Study, results_table, table_note
+from modtf.analysis.text import text_table
 from modtf.results import VARIANTS
 
 
@@ -127,3 +128,18 @@ def test_modules_picked_at_random_have_a_row_for_every_number_of_them():
     both["variant"] = pd.Categorical(both["variant"].astype(str), ["modular", "gt_modular"])
     lines = [cells(line) for line in results_table(both).splitlines()[-2:]]
     assert lines == [["random (4 modules)", "0.750", "0.750"], ["random (21 modules)", "0.952", "0.952"]]
+
+
+@pytest.mark.parametrize("columns", [2, 9, 40])
+def test_wide_tables_fold(columns):
+    """All cells stand once, in order, below their names; the first column is repeated."""
+    header = ["variant", *(f"collapse avg\nplace {number}" for number in range(columns))]
+    rows = [[name, *(f"{name}{number}.000 ±0.000" for number in range(columns))] for name in "ab"]
+    blocks = text_table(header, rows).split("\n\n")
+    assert max(len(line) for block in blocks for line in block.splitlines()) <= 140
+    assert (len(blocks) > 1) == (columns > 2)
+    lines = [[cells(line) for line in block.splitlines()] for block in blocks]
+    for row, (name, *values) in enumerate(rows, start=3):
+        assert {block[row][0] for block in lines} == {name}
+        assert [value for block in lines for value in block[row][1:]] == values
+    assert [place for block in lines for place in block[1]] == [f"place {n}" for n in range(columns)]

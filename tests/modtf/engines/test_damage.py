@@ -24,18 +24,16 @@ from modtf.results.manifest import MANIFEST, READ, write_manifest
 from modtf.results.schema import CORRECTIONS
 from modtf.tasks.cell import Cell
 
-FILES = (*READ, MANIFEST, "last.keras", "tensorboard/events")
+FILES = (*READ, MANIFEST, "last.keras")
 SMALL = {"settings": ["regression"], "rules": [2], "data_seeds": [0], "num_evaluations": 1}
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Two variants of one shape and two widths, with manifests, weights and logs."""
+    """Two variants of one shape and two widths, with manifests and weights."""
     out = simulate(tmp_path_factory.mktemp("out"), widths=[8, 9], variants=["modular", "modular_op"], **SMALL)
     for folder in sorted(out.iterdir()):
         (folder / "last.keras").write_bytes(folder.name.encode() * 5)
-        (folder / "tensorboard").mkdir()
-        (folder / "tensorboard" / "events").write_bytes(folder.name.encode() * 3)
         (folder / CORRECTIONS).write_text(f'{{"corrections": [], "cell": "{folder.name}"}}')
         write_config(Cell.from_dict(read_config(folder)), folder)
         write_manifest(folder)
@@ -78,8 +76,6 @@ def test_a_folder_under_another_name_is_refused(small_cell, finished, tmp_path):
         for path in source.glob(what):
             if path.is_file():
                 shutil.copy(path, folder)
-        if what == "*":
-            shutil.copytree(source / "tensorboard", folder / "tensorboard")
         before = (folder / "config.json").read_bytes()
         with pytest.raises(ValueError, match=r"holds the cell .*copied\. Move it away"):
             run_cell(small_cell, out, verbose=False)
@@ -91,7 +87,7 @@ def test_a_folder_under_another_name_is_refused(small_cell, finished, tmp_path):
 def test_archives_carry_checksums_and_copies_without_weights_are_whole(finished, tmp_path):
     write_archive(find_cells(finished), tmp_path / "study.zip")
     shutil.unpack_archive(tmp_path / "study.zip", tmp_path / "all")
-    shutil.copytree(finished, tmp_path / "light", ignore=shutil.ignore_patterns("*.keras", "tensorboard"))
+    shutil.copytree(finished, tmp_path / "light", ignore=shutil.ignore_patterns("*.keras"))
     for out in ("all", "light"):
         assert len(modtf.Study.read(tmp_path / out).cells) == 4
         folder = sorted((tmp_path / out).iterdir())[0]

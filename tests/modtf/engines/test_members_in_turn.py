@@ -16,6 +16,7 @@ import modtf
 from modtf import Evaluation, Protocol, Training, run_cell
 from modtf.analysis import find_missing
 from modtf.engines.cell import make_member
+from modtf.engines.train_cell import run_name
 from modtf.models.own import MODELS, make_model, register_model
 from modtf.models.routers import ROUTERS
 
@@ -85,8 +86,21 @@ def test_the_members_of_a_cell_are_one_trial_of_tensorboard(tmp_path, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         run_cell(a_cell(), tmp_path, verbose=False)
     folder, trial, *_ = board.call_args.args
-    assert folder == tmp_path / a_cell().folder / "members" / "task0_seed0" / "tensorboard"
+    assert folder == tmp_path / "tensorboard" / run_name(a_cell(), trial) / "task0_seed0"
     assert trial == a_cell().folder
+
+
+def test_names_of_runs_in_tensorboard_begin_with_what_differs():
+    """TensorBoard cuts long names at their end."""
+    task, protocol = modtf.Task(arch="vqa_mnist", question="comparison"), Protocol.quick(modtf.Task())
+    cells = [
+        modtf.Cell(task, 16, variant, ((0, 0),), protocol) for variant in ("all_all_sub", "all_all_group")
+    ]
+    wide = replace(cells[0], width=32), replace(cells[0], members=((1, 0),))
+    names = [run_name(cell, cell.folder) for cell in (*cells, *wide)]
+    assert len(set(names)) == 4
+    assert max(map(len, names)) <= 45
+    assert len({name[:20] for name in names[:3]}) == 3
 
 
 @pytest.mark.slow

@@ -4,7 +4,10 @@ from contextlib import nullcontext
 
 import pytest
 
+from modtf.launch.run import check_folder
+from modtf.results.cells import CellFolder
 from modtf.studies.estimate import evaluation_tokens
+from modtf.studies.point import cell_of
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import FAMILIES, IID, with_free_rules
 from modtf.tasks.protocol import PRESETS, Evaluation, Protocol, Training, preset, tail_length
@@ -81,6 +84,33 @@ def test_published_training(arch, steps, clipnorm):
     assert Protocol.published(Task(arch)).training == Training(steps=steps, **expected)
     found = preset("paper", Task(arch))
     assert (found.tasks, found.seeds) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("variant", "objects", "expected"),
+    [
+        ("all_all_all_bn", 2, (200_000, 1e-4, 64, None)),
+        ("all_sub_all_bn", 2, (50_000, 1e-4, 64, None)),
+        ("film", 5, (200_000, 3e-4, 64, None)),
+        ("mac", 5, (100_000, 1e-4, 128, 8.0)),
+        ("mac", 2, (200_000, 1e-4, 128, 8.0)),
+    ],
+)
+def test_the_published_training_of_sqoop_follows_the_network(variant, objects, expected, tmp_path):
+    """The numbers are those of the released scripts and logs."""
+    point = {"arch": "sqoop", "objects": objects, "variant": variant, "preset": "paper"}
+    cell, other = cell_of(point), cell_of({**point, "variant": "all_all_all"})
+    training = cell.protocol.training
+    assert (training.steps, training.learning_rate, training.batch_size, training.clipnorm) == expected
+    assert Cell(cell.task, cell.width, variant, cell.members).protocol == cell.protocol
+    quick = cell_of({**point, "preset": "quick"})
+    assert quick.protocol == quick.common_protocol == Protocol.quick(cell.task)
+    ways = [CellFolder(tmp_path, one.to_dict()).protocol.partition("@") for one in (cell, other, quick)]
+    assert ways[0][0] == ways[1][0] != ways[2][0], "networks as published can be compared"
+    assert float(ways[0][2]) == expected[1]
+    chosen = cell_of({**point, "training.steps": 7, "training.learning_rate": 0.5})
+    assert chosen.common_protocol.training.steps == 7
+    assert check_folder(tmp_path, [cell]) == check_folder(tmp_path, [other])
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,16 @@ from modtf import Population, Task
 from modtf.training.callbacks.evaluate import EvaluateCallback
 from modtf.training.callbacks.tensorboard import TensorBoardWriter, heat_maps
 
+MEMBERS = 6  # one more than are shown
+
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory, prescribed, run_epochs):
     """Return the logs of a cell with three evaluations, one before training, and the seconds between."""
     folder = tmp_path_factory.mktemp("runs") / "cell" / "tensorboard"
-    series = {"loss": [[1.0, 2.0]] * 3, "alignment": [[0.1, 0.3]] * 3, "unevenness": [[0.2, 0.2]] * 3}
-    population, matrices = Population.of([Task(num_rules=3)] * 2, [0, 1]), np.full((2, 3, 3), 1 / 3)
+    series = {"loss": [range(MEMBERS)] * 3, "alignment": [[0.1, 0.3] * 3] * 3, "unevenness": [[0.2] * 6] * 3}
+    population = Population.of([Task(num_rules=3)] * MEMBERS, range(MEMBERS))
+    matrices = np.full((MEMBERS, 3, 3), 1 / 3)
     evaluation = EvaluateCallback(prescribed(population, series, matrices, "unevenness"))
     board = TensorBoardWriter(folder, "its trial", {"variant": "modular", "width": "32"}, evaluation)
     run_epochs(None, [evaluation, board], range(2), steps=10)
@@ -39,7 +42,19 @@ def test_scalars(written):
     alignment = [(step, pytest.approx(value)) for step, value in series("measures/alignment")]
     assert alignment == [(0, 0.2), (10, 0.2), (20, 0.2)]
     speed = series("speed/members_times_steps_per_second")
-    assert speed == [(10 * (i + 1), pytest.approx(10 * 2 / s, rel=1e-4)) for i, s in enumerate(seconds)]
+    assert speed == [(10 * (i + 1), pytest.approx(10 * MEMBERS / s, rel=1e-4)) for i, s in enumerate(seconds)]
+
+
+def test_the_steps_of_every_summary(written):
+    """Training starts at 0 and is evaluated every ten steps; the test stream at the end."""
+    events, _ = written
+    tags = {tag: [event.step for event in events.Tensors(tag)] for tag in events.Tags()["tensors"]}
+    del tags["_hparams_/session_start_info"]
+    after = ("speed/", "performance/training")
+    for tag, steps in tags.items():
+        assert steps == (
+            [20] if tag.startswith("test/") else [10, 20] if tag.startswith(after) else [0, 10, 20]
+        )
 
 
 def test_images_histograms_and_settings(written):
@@ -52,8 +67,8 @@ def test_images_histograms_and_settings(written):
     assert b"modular" in content
     assert b"variant" in content
     assert b"its trial" in content
-    images = events.Tensors("activation/rules_by_modules")[0].tensor_proto.string_val
-    assert len(images) == 2 + 2  # width, height, and one per member
+    for event in events.Tensors("activation/rules_by_modules"):
+        assert len(event.tensor_proto.string_val) == 2 + 5  # width, height, and one for each of five members
 
 
 def test_heat_maps_put_the_matched_modules_on_the_diagonal():

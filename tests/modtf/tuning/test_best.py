@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from cheap import search_of
 
 from modtf.base.space import parse_axis
-from modtf.tuning import Search, use_best
+from modtf.tuning import Search, trials, use_best
 from modtf.tuning.search import TRIALS
 from modtf.tuning.trials import trials_of
 
@@ -27,7 +28,7 @@ def test_cells_get_the_best_of_their_variant(tune):
     assert [cell.protocol.training.steps for cell in used] == [90, 7], "nothing else is changed"
     assert [cell.members for cell in used] == [((5, 5),)] * 2
     assert str(found[1]) == f"learning_rate=0.001 (best of 3 trials, {modular.name})"
-    assert found[1].objective == pytest.approx(0.1)
+    assert found[1].objective == pytest.approx(0.2), "of the worse task"
 
 
 def test_a_best_value_at_the_edge_of_its_range_is_said(tune):
@@ -49,6 +50,30 @@ def test_a_best_value_at_the_edge_of_its_range_is_said(tune):
     assert both.startswith("learning_rate and rate at the edge of their ranges; ")
     tune(wide)
     assert "edge" not in str(best(tune, narrow.base))
+
+
+def test_the_worst_task_chooses(tune, monkeypatch):
+    """At 0.1 one task learns best, and the other not at all."""
+    search, losses = search_of("0.1,0.01,0.001"), {0.1: [0.0, 2.0], 0.01: [1.2, 1.2], 0.001: [1.3, 1.3]}
+    tune(search)
+    monkeypatch.setattr(
+        trials, "validation", lambda cell, folder: np.array(losses[cell.protocol.training.learning_rate])
+    )
+    assert best(tune, search.base).values == {"learning_rate": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("rates", "half", "chosen"),
+    [("0.1,0.004,0.0001", 6.325e-4, 6.325e-4), ("0.01,0.001", 3.162e-4, 0.001), ("0.001", None, 0.001)],
+)
+def test_a_half_step_below_the_best_rate_is_tried_once(tune, rates, half, chosen):
+    search = search_of(rates)
+    tune(search)
+    cells = trials.add_half_steps([search], tune.out)
+    assert [cell.protocol.training.learning_rate for cell in cells] == [half] * (half is not None)
+    tune(search)  # runs what the list holds
+    assert best(tune, search.base).values == {"learning_rate": chosen}
+    assert not trials.add_half_steps([search], tune.out)
 
 
 def test_what_was_tuned_at_this_size_counts_first(tune):

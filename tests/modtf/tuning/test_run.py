@@ -30,10 +30,10 @@ def test_a_grid_tries_all_in_order(tune):
     search = search_of("0.01,0.001,0.0001")
     found = tune(search)
     assert rates(found) == [0.01, 0.001, 0.0001]
-    assert [trial.objective for trial in found] == pytest.approx([1.1, 0.1, 1.1]), "the mean of two members"
+    assert [trial.objective for trial in found] == pytest.approx([1.2, 0.2, 1.2]), "the worse of two tasks"
     table = trials_table(search, tune.out).splitlines()
     assert [line.split()[0] for line in table[2:]] == ["1", "0", "2"], "the best first"
-    assert table[2].split() == ["1", "0.001", "0.1000", "±1.2706", "best"], "t of 2 tasks is 12.706"
+    assert table[2].split() == ["1", "0.001", "0.2000", "0.1000", "±1.2706", "best"], "t of 2 tasks is 12.706"
     assert "over 2 tasks, 2 members in every trial" in trials_note(search)
 
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.figures.layout import Look
+from modtf.analysis.learned import variants_learned
 from modtf.analysis.study import Study
 from modtf.experiments.corruptions import COMPOSED, ELEMENTAL
 from modtf.experiments.corruptions.accuracy import PARTS, differences, methods, table_1, trainings
@@ -21,7 +22,7 @@ from modtf.experiments.corruptions.claims import (
     modular_spreads_at_three,
     single_corruptions_are_learned,
 )
-from modtf.experiments.corruptions.figures import _kinds, _scatter, learned
+from modtf.experiments.corruptions.figures import _kinds, _scatter
 from modtf.results.schema import COLUMNS
 from modtf.tasks.protocol import Protocol
 from modtf.tasks.task import Task
@@ -231,7 +232,9 @@ def test_claims_of_the_first_experiment_are_not_judged():
 
 def test_differences_are_corrected_as_one_family():
     """With 6 tasks at 6 numbers of corruptions all are sure, except one that hardly differs."""
-    lines = {line.split("  ")[0]: line for line in differences(study().of_kind(*KIND)).splitlines()}
+    lines: dict[str, str] = {}
+    for line in differences(study().of_kind(*KIND)).splitlines():  # a wide table folds
+        lines[line.split("  ")[0]] = lines.get(line.split("  ")[0], "") + line
     assert lines["modular"].count("*") == lines[f"modular ({FIXED})"].count("*") == 6
     assert "+9.8 (4.2 to 15.5)*" in lines["modular"]  # 10 less 3.9 times the mean of the signed spreads
     with pytest.MonkeyPatch.context() as patch:
@@ -241,17 +244,20 @@ def test_differences_are_corrected_as_one_family():
     assert [line.count("*") for line in unsure if line.startswith("contrastive")] == [0]
 
 
-def test_methods_that_did_not_learn_are_not_in_pictures_of_invariance():
+def test_methods_that_did_not_learn_have_no_star_and_are_not_in_pictures_of_invariance():
     simulated = study()
     simulated.results.loc[simulated.results["variant"] == "erm", "value"] = 90.0
-    assert set(learned(simulated.of_kind(*KIND))) == {"contrastive", "modular", f"modular ({FIXED})"}
+    part = simulated.of_kind(*KIND)
+    assert set(variants_learned(part)) == {"contrastive", "modular", f"modular ({FIXED})"}
+    assert "*" not in differences(part), "the reference has not learned"
 
 
 def test_the_correlation_of_a_picture_has_no_p_because_compositions_are_no_sample_of_tasks():
-    axes = Figure().subplots()
     points = pd.DataFrame({"variant": "erm", "x": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 2.0, 3.0, 5.0]})
-    _scatter(axes, points, {"erm": Look("black", "o")})
-    assert axes.get_xlabel() == "erm 0.98"
+    for learned, words in ((True, "erm 0.98"), (False, "")):
+        axes = Figure().subplots()
+        _scatter(axes, points.assign(learned=learned), {"erm": Look("black", "o")})
+        assert axes.get_xlabel() == words
 
 
 def test_the_picture_of_invariance_and_its_note_are_of_models_with_scores():

@@ -33,7 +33,7 @@ def study_of(novel=PUBLISHED, iid=1.0):
     for (name, errors), number, seed in product(novel.items(), (0, 1), range(5)):
         noise = 0.02 * np.sin(7 * seed + len(name))
         for condition, value in (("iid", iid + noise), ("novel", errors[number] + noise)):
-            rows.append((f"objects={(5, 2)[number]}", name, seed, condition, value))
+            rows.append((f"objects={(5, 2)[number]},symbols=6", name, seed, condition, value))
     frame = pd.DataFrame(rows, columns=["task_options", "variant", "data_seed", "condition", "value"])
     fixed = {"num_rules": 10, "num_modules": 1, "width": 8, "model_options": "", "seed": 0, "steps": 9}
     fixed |= {"num_parameters": 9, "checkpoint": "tail", "measure": "error", "place": "", "arch": SQOOP}
