@@ -6,7 +6,7 @@ import pytest
 from simulated_results import World, results_of
 
 from modtf.analysis import Study, results_table, table_note
-from modtf.analysis.text import text_table
+from modtf.pages.text import text_table
 from modtf.results import VARIANTS
 
 
