@@ -208,5 +208,5 @@ CASES: dict[str, Case] = {
     "evaluate": Case(modtf.evaluate, lambda: {"model": model(), "task": TASK, "evaluation": FEW},
                      ["modtf.Task"]),
     "run_cell": Case(modtf.run_cell, lambda: {"cell": Cell(**CELL), "out": "cells"}),
-    "load_model": Case(modtf.load_model, words=["does not exist"]),
+    "load_model": Case(modtf.load_model, words=["does not exist", "cannot be read as a model"]),
 }  # fmt: skip

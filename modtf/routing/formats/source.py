@@ -42,6 +42,8 @@ class Source:
         self.path = Path(thing) if isinstance(thing, str | Path) else None
         self.thing = thing
         self.top_k = top_k
+        if columns is not None and not isinstance(columns, Mapping):
+            raise ValueError(f"columns={columns!r} is not valid; expected a mapping usual name -> column.")
         self.num_layers = None if num_layers is None else check_integer("num_layers", num_layers, 1)
         self.columns = dict(columns or {})
         self._loaded: dict[Path, Any] = {}
