@@ -55,18 +55,6 @@ anything = one_thing | st.recursive(
 WRONG: list[Any] = [None, float("nan"), Stranger(), True, -1, 0.5, 10**30, "no", [], {}]
 
 
-@st.composite
-def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
-    """Return the bytes of a file: truncated, partly changed, or unchanged."""
-    content = bytearray(whole)
-    if draw(st.booleans()):
-        del content[draw(st.integers(0, len(content) - 1)) :]
-    if content:
-        for place in draw(st.lists(st.integers(0, len(content) - 1), max_size=4)):
-            content[place] = draw(st.integers(0, 255))
-    return bytes(content)
-
-
 class BeginsError(Exception):
     """Raised when the work begins: all arguments were valid."""
 

@@ -1,1 +1,1 @@
-"""What the papers on questions claim."""
+"""Claims of the papers on questions."""
