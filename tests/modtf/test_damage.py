@@ -202,7 +202,7 @@ def json_damages(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("file", ["config.json", "recorded config.json", MANIFEST, DEFINITION, TRIALS,
-                                  "error", "rows", "card"], indirect=True)  # fmt: skip
+                                  "error", "card"], indirect=True)  # fmt: skip
 def test_json(file):
     kind, path, whole = file
     for what, changed in json_damages(json.loads(path.read_text())):
