@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from modtf.metrics.distributions import from_tensor
 from modtf.routing.formats.registry import Found
+from modtf.routing.measuring.checks import check_no_none
 from modtf.routing.measuring.experts import MOST_EXPERTS
 
 NONE = -1  # stands for a missing expert
@@ -47,6 +48,7 @@ def as_array(values: Any) -> NDArray[Any]:
         raise ValueError(
             "an array is masked. Replace masked experts by experts.filled(-1), or leave out masked tokens"
         )
+    check_no_none("an array", values)
     values = from_tensor(values)
     array = np.asarray(values)
     if array.dtype.kind != "b" and _holds_truth_value(values):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from modtf.routing.formats.joined import as_array, as_found, as_mask, warn
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
+from modtf.routing.measuring.checks import check_no_none
 
 LOGITS, MASK, IDS = "router_logits", "attention_mask", "input_ids"
 SIDES = ("encoder_router_logits", "decoder_router_logits")
@@ -60,7 +61,8 @@ def _layers(content: Any) -> tuple[Any, ...] | None:
     )
     if not isinstance(layers, tuple | list) or not layers:
         return None
-    return tuple(layers) if all(len(np.shape(layer)) in (2, 3) for layer in layers) else None
+    known = [layer for layer in layers if layer is not None]
+    return tuple(layers) if known and all(len(np.shape(layer)) in (2, 3) for layer in known) else None
 
 
 def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
@@ -71,6 +73,7 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
             f"{place} has no {LOGITS}, a tuple with [tokens, E] or [batch, length, E] for each layer. For "
             "an encoder and a decoder, give one tuple at a time, such as output.encoder_router_logits"
         )
+    check_no_none(place, layers)
     shapes = {np.shape(layer) for layer in layers}
     if len(shapes) > 1:
         raise ValueError(f"{place} has layers of the shapes {sorted(shapes)}; expected the same for all")

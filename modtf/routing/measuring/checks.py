@@ -16,8 +16,16 @@ MOST_BYTES = 2**31
 BFLOAT16 = np.dtype("V2")  # .npy files have no bfloat16; they store it as two raw bytes
 
 
+def check_no_none(what: str, layers: Any) -> None:
+    """Raise `ValueError` if a layer is None, as layers without a router are in the outputs of models."""
+    if isinstance(layers, list | tuple) and any(layer is None for layer in layers):
+        place = next(i for i, layer in enumerate(layers) if layer is None)
+        raise ValueError(f"{what} has None as layer {place}. Leave out layers without a router.")
+
+
 def as_layers(activations: ArrayLike) -> list[NDArray[Any]]:
     """Return activations as one array `[tokens, M]` per layer; `ValueError` if they are invalid."""
+    check_no_none("activations", activations)
     if isinstance(activations, list | tuple) and {dimensions(part) for part in activations} == {2}:
         layers = [_numbers(part) for part in activations]  # M may differ
         if len({len(layer) for layer in layers}) > 1:

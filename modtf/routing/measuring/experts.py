@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from modtf.base.checks import check_integer
-from modtf.metrics.distributions import Array
-from modtf.routing.measuring.checks import BFLOAT16, Ints, from_bfloat16
+from modtf.metrics.distributions import Array, from_tensor
+from modtf.routing.measuring.checks import BFLOAT16, Ints, check_no_none, from_bfloat16
 from modtf.routing.measuring.gates import Tokens, shares
 
 MOST_EXPERTS = 2**16
@@ -222,13 +222,14 @@ def check_counted_for_all(shared: Sequence[int], counts: NDArray[Any], top_k: in
 
 
 def _array(name: str, values: ArrayLike, kinds: str) -> NDArray[Any]:
+    check_no_none(name, values)
     if isinstance(values, np.ma.MaskedArray):  # NumPy would read what the mask hides
         raise ValueError(
             f"{name} are masked. Replace the masked experts by experts.filled(-1), and weights by "
             "weights.filled(0)."
         )
     try:
-        array = np.asarray(values)
+        array = np.asarray(from_tensor(values))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from error
     if array.size and array.dtype.kind not in kinds and (array.dtype != BFLOAT16 or "f" not in kinds):

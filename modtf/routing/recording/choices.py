@@ -45,11 +45,16 @@ def _tensors(values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def _weights_of(chosen: Any, numbers: Sequence[Any]) -> Any:
-    """Return the last tensor shaped like the expert numbers `chosen`, if there is one."""
+    """Return the last tensor with a number for each of the experts `chosen`, if there is one."""
     import torch
 
-    weights = [one for one in numbers if one.shape == chosen.shape and chosen.dtype != torch.bool]
+    weights = [one for one in numbers if _fits(one, chosen) and chosen.dtype != torch.bool]
     return weights[-1] if weights else None
+
+
+def _fits(one: Any, other: Any) -> bool:
+    """Return whether two tensors have the same tokens, perhaps as batch and sequence, and last axis."""
+    return one.shape[-1] == other.shape[-1] and one.numel() == other.numel()
 
 
 def _by_token(values: Any) -> Any:
@@ -67,13 +72,13 @@ def _from_logits(
 
 def _stand_for(integers: Sequence[Any], scores: Any) -> bool:
     """Return whether integers belong to the tokens of the scores. If so, the scores are not logits alone."""
-    return any(one.shape[:-1] == scores.shape[:-1] for one in integers)
+    return any(one.shape[:-1].numel() == scores.shape[:-1].numel() for one in integers)
 
 
 def _size(numbers: Sequence[Any], chosen: Any) -> int | None:
     """Return E, the width of the logits that come with experts and weights."""
     rows = chosen.shape[:-1].numel()
-    others = [one for one in numbers if one.shape != chosen.shape]
+    others = [one for one in numbers if not _fits(one, chosen)]
     return max((one.shape[-1] for one in others if one.numel() == rows * one.shape[-1]), default=None)
 
 

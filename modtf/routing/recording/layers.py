@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -12,6 +13,10 @@ from modtf.base.extras import need
 from modtf.routing.recording.choices import read_choices, read_product_keys
 
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k")
+GROUPS = re.compile(
+    r"(^|_)(n|num|topk|top_k|expert)_?(expert_)?groups?$"
+)  # limits the choice to groups of experts
+NOISE = re.compile(r"nois[ey]")
 WRAPPERS = re.compile(r"(^|(?<=\.))_orig_mod\.|^(module\.|base_model\.model\.)+")  # in the names of modules
 
 
@@ -53,24 +58,34 @@ class RoutedLayer:
             )
         return chosen[:2]
 
-    def read_output(self, output: Any) -> tuple[Any, Any]:
-        """Return experts `[T, k]` and weights `[T, k]` from the outputs of a router."""
+    def read_output(self, output: Any, inputs: Sequence[Any] = ()) -> tuple[Any, Any]:
+        """Return experts `[T, k]` and weights `[T, k]` from the outputs of a router, called with `inputs`."""
         if self.kind == "keys":
             return read_product_keys(output, self.parent)
         outputs = output if isinstance(output, tuple | list) else [output]
         are_sigmoids = any(type(one).__name__ == "Sigmoid" for one in self.module.modules())
         chosen = read_choices(outputs, self.num_experts, self.top_k, logits=True, are_sigmoids=are_sigmoids)
         if chosen is None and self.num_experts is None:  # experts and weights without logits
-            size = next((len(one) for one in self.module.parameters()), None)
+            size = _size_of_weights(self.module, inputs)
             chosen = read_choices(outputs, size, self.top_k) if size else None
         if chosen is None:
+            advice = self.advice("Give this number, for example top_k=2, or other modules by ")
             raise ValueError(
                 f"The output of {self.name} is neither experts with weights, nor logits with a known number "
-                "of experts per token. Give this number, for example top_k=2, or other modules by "
-                "routers='PATTERN'."
+                f"of experts per token. {advice}"
             )
         *both, self.num_experts = chosen
         return both[0], both[1]
+
+    def advice(self, otherwise: str) -> str:
+        """Return which module a user can name if the output of this one cannot be read."""
+        linear = [
+            name for name, one in self.module.named_modules() if name and type(one).__name__ == "Linear"
+        ]
+        if len(linear) == 1:
+            path = f"{self.name}.{linear[0]}"
+            return f"Record its linear layer instead: routers={path!r}, top_k={self.top_k or 'K'}."
+        return f"{otherwise}routers='PATTERN'."
 
     def without_off(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the inputs of a module of experts with the weights of the expert `off` set to 0."""
@@ -127,6 +142,13 @@ def find_layers(model: Any, routers: str | Sequence[str] | None, top_k: int | No
     configured = _configured_top_k(modules.values())
     for layer in layers:
         layer.top_k = top_k or layer.top_k or configured
+        if others := _choice_beside(layer):
+            warnings.warn(
+                f"{layer.name} is a linear layer, and the module around it has {', '.join(others)}. If these "
+                "change which experts are chosen, its logits give other experts. Record the module that "
+                f"returns experts and weights instead: routers={layer.name.rpartition('.')[0]!r}.",
+                stacklevel=4,
+            )
     return layers
 
 
@@ -186,6 +208,30 @@ def _num_experts(kind: str, module: Any, parent: Any) -> int | None:
     if kind == "router":
         return None
     return int(next(one for one in module.parameters() if one.ndim == 3).shape[0])
+
+
+def _size_of_weights(module: Any, inputs: Sequence[Any]) -> int | None:
+    """Return E, from a router's first parameter: `[E, D]`, `[D, E]` or `[E]`. Its inputs have the width D."""
+    shape = next((tuple(one.shape) for one in module.parameters()), ())
+    width = next((one.shape[-1] for one in inputs if getattr(one, "ndim", 0) > 1), None)
+    is_transposed = len(shape) == 2 and shape[0] == width != shape[1]
+    return shape[is_transposed] if shape else None
+
+
+def _choice_beside(layer: RoutedLayer) -> list[str]:
+    """Return what a module has beside a linear gate that changes choices: a bias `[E]`, groups, noise."""
+    if type(layer.module).__name__ != "Linear" or layer.parent is layer.module:
+        return []
+    size = (layer.module.out_features,)
+    tensors = [*layer.parent.named_parameters(recurse=False), *layer.parent.named_buffers(recurse=False)]
+    found = [name for name, one in tensors if tuple(one.shape) == size]
+    named = (*vars(layer.parent), *(name for name, _ in layer.parent.named_children()))
+    return found + [
+        name
+        for name in named
+        if (GROUPS.search(name) and isinstance(value := getattr(layer.parent, name), int) and value > 1)
+        or (NOISE.search(name) and getattr(layer.parent, name))
+    ]
 
 
 def _own_top_k(module: Any, parent: Any) -> int | None:

@@ -113,14 +113,14 @@ class Watcher:
             self._note(number, *layer.read_inputs(args, kwargs))
         return None if layer.off is None else layer.without_off(args, kwargs)
 
-    def _put_out(self, number: int, _: Any, args: Any, output: Any) -> None:
+    def _put_out(self, number: int, _: Any, args: tuple[Any, ...], output: Any) -> None:
         layer = self.layers[number]
         if layer.off is not None:
             raise ValueError(
                 f"ablate: {layer.name} is a router. Leave out ablate, or routers={layer.name!r}."
             )
         if self._root is not None and not self.paused:
-            self._note(number, *layer.read_output(output))
+            self._note(number, *layer.read_output(output, args))
 
     def _note(self, number: int, experts: Any, weights: Any) -> None:
         parts = self.layers[number].parts
@@ -160,7 +160,7 @@ class Watcher:
                 if len(experts) != stream.keep.size:
                     raise ValueError(
                         f"{layer.name} routed {len(experts)} tokens in a pass with {stream.keep.size}, so "
-                        "it does not route each token once. Leave it out by routers='PATTERN'."
+                        f"it does not route each token once. {layer.advice('Leave it out by ')}"
                     )
                 stream.runs[number, run] = experts, weights
         return [stream for stream in streams.values() if stream.runs]
