@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from modtf.base.words import plural
 from modtf.metrics.distributions import as_numbers
 from modtf.routing.measuring.checks import Ints, Numbers, lost_names
+from modtf.routing.measuring.documents import Documents
 from modtf.routing.measuring.units import Pieces
 from modtf.routing.measuring.watch import Watch, warnings_of
 
@@ -29,6 +30,8 @@ class Sums(Protocol):
     watches: list[Watch]
     groups: list[NDArray[Any]]
     counts: NDArray[Any]
+    documents: list[Documents]
+    label_names: Sequence[str] | None
     module_numbers: list[Ints]
     has_labels: bool | None
     has_documents: bool | None
@@ -91,6 +94,14 @@ def assumed(sums: Sums, *numbered: Numbers) -> Iterator[str]:
             f"{sums.num_documents} in all. If documents are longer or shorter, the chance level is wrong. "
             "Give documents=..., the number of each token's document (np.arange(tokens) if tokens are "
             "independent)."
+        )
+    if sums.has_labels and (found := sums.documents[0].uneven()):
+        names = tuple(numbered[0].names) or sums.label_names
+        longest, shortest = (repr(names[one]) if names else str(one) for one in found[:2])
+        yield (
+            f"Documents or runs of the label {longest} are {found[2]:.2g} times as long as those of "
+            f"{shortest}. The chance level is too high then: weak information is missed, and values below chance mean "
+            "nothing. Leave out the ends of long documents."
         )
     if sums.pieces.joined:
         yield (

@@ -11,7 +11,7 @@ import pandas as pd
 from modtf.metrics.registry import MEASURES, activation_measures
 from modtf.pages.text import text_table
 from modtf.routing.measuring import Estimate, LayerMeasures
-from modtf.routing.measuring.estimates import ADJUSTED
+from modtf.routing.measuring.estimates import ADJUSTED, FEWEST
 from modtf.routing.measuring.excess import FEWEST_DRAWS
 from modtf.routing.names import Names
 
@@ -82,12 +82,19 @@ def summary_table(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame
     return pd.DataFrame(rows)
 
 
+def _limit_words(permutations: int) -> str:
+    """Return the meaning of the chance limit, see `estimates.mean_and_range`."""
+    if permutations >= FEWEST:
+        return "97.5% of permutations give a lower value."
+    return f"97.5% lie lower, if normal, by mean and spread of {permutations} permutations."
+
+
 def summary_notes(layers: Sequence[LayerMeasures]) -> list[str]:
     """Return what the columns of the summary mean, and which direction is better."""
     if any(ADJUSTED in layer.views[-1].values for layer in layers):
         words = [
             "gate mass, hard assignment: adjusted mutual information of modules and labels, 0 to 1; higher:",
-            "  modules specialise more. chance: 97.5% of permutations give a lower value.",
+            f"  modules specialise more. chance: {_limit_words(len(layers[0].views[-1].adjusted_by_chance))}",
         ]
     else:
         words = ["collapse, alignment, inverse mutual information and adaptation: lower is better."]

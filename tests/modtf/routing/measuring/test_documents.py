@@ -267,3 +267,30 @@ def test_memory_does_not_grow_with_the_number_of_tokens(monkeypatch):
     assert current[-1] < current[1] + 0.05 * one_round
     assert peak[-1] < peak[1] + 0.05 * one_round
     assert accumulator.result(permutations=2)[0].mass.values["alignment"].value > 0
+
+
+def uneven(ratio, seed=0):
+    """Routers that know nothing: each document has a taste. Documents of label 0 are `ratio` times longer."""
+    generator = np.random.default_rng(seed)
+    label = np.repeat(np.arange(4), 15)
+    documents = np.repeat(np.arange(60), np.where(label == 0, 30 * ratio, 30))
+    taste = generator.dirichlet(np.full(8, 2.0), 60)[documents]
+    experts = (taste.cumsum(axis=1) < generator.random((len(documents), 1))).sum(axis=1).clip(max=7)
+    (layer,) = measure_activations(
+        experts=experts[:, np.newaxis], num_experts=8, labels=label[documents], documents=documents,
+        permutations=39, seed=seed,
+    )  # fmt: skip
+    return layer
+
+
+@pytest.mark.parametrize(("ratio", "said"), [(1, False), (2, False), (10, True)])
+def test_labels_with_longer_documents_are_named(ratio, said):
+    words = "Documents or runs of the label 0 are 10 times as long as those of 1"
+    assert any(note.startswith(words) for note in uneven(ratio).warnings) is said
+
+
+@pytest.mark.slow
+def test_the_chance_level_is_too_high_where_documents_of_one_label_are_longer():
+    values = [uneven(10, seed).hard.values["adjusted_mutual_information"] for seed in range(100)]
+    assert sum(value.value < value.chance_low for value in values) > 20
+    assert not any(value.value > value.chance_high for value in values)

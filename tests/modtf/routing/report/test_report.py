@@ -16,7 +16,13 @@ import modtf
 from modtf.routing import Names, report_text, write_routing_report
 from modtf.routing.drawing import label_layers
 from modtf.routing.report.labels import draw_labels, short, shown_labels
-from modtf.routing.report.tables import layer_table, special_modules, summary_table, warning_lines
+from modtf.routing.report.tables import (
+    layer_table,
+    special_modules,
+    summary_notes,
+    summary_table,
+    warning_lines,
+)
 from modtf.routing.report.write import draw_layers, pixels
 
 LABELS, LAYERS = ("letter", "<b>digit</b>", "space"), ("below", "above")
@@ -242,3 +248,15 @@ def test_warnings_that_differ_in_numbers_alone_are_one_line(layers):
     assert lines[1].startswith("7 tokens of a layer at most were taken by no module")
     (line,) = warning_lines([layers[0], replace(layers[1], warnings=())], Names(None, LAYERS))
     assert line.startswith("Layer below: 2 of 5")
+
+
+@pytest.mark.parametrize(("number", "words"), [
+    (38, "97.5% lie lower, if normal, by mean and spread of 38 permutations."),
+    (39, "97.5% of permutations give a lower value."),
+])  # fmt: skip
+def test_the_limit_is_what_the_note_says(number, words):
+    """With fewer than 39 permutations no order statistic is the limit."""
+    layers = modtf.measure_activations(
+        np.eye(4)[np.arange(400) % 4], np.arange(400) // 20 % 4, permutations=number
+    )
+    assert summary_notes(layers)[1].endswith(words)
