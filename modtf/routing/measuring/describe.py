@@ -100,8 +100,8 @@ def assumed(sums: Sums, *numbered: Numbers) -> Iterator[str]:
         longest, shortest = (repr(names[one]) if names else str(one) for one in found[:2])
         yield (
             f"Documents or runs of the label {longest} are {found[2]:.2g} times as long as those of "
-            f"{shortest}. The chance level is too high then: weak information is missed, and values below chance mean "
-            "nothing. Leave out the ends of long documents."
+            f"{shortest}. The chance level is too high then: weak information is missed, and values below "
+            "chance mean nothing. Leave out the ends of long documents."
         )
     if sums.pieces.joined:
         yield (
