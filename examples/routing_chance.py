@@ -6,8 +6,6 @@ experts, whatever the token is: `spread` is the standard deviation of these pref
 knows the token, its neighbours or its label.
 """
 
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
@@ -86,12 +84,6 @@ def largest(random: Random, experts: int, size: int, prompts: int) -> float:
     return float(np.sort(counts)[-size:].sum() / prompts)
 
 
-def slots(random: Random, deviation: float, size: int, domains: int, tokens: int) -> float:
-    """Return the similarity of the most used of 16 x 64 experts of several domains, top-8."""
-    loads = beta_loads(random, 8 / 64, deviation, size=16 * 64)
-    return jaccard([most_used(random, random.binomial(tokens, loads), size) for _ in range(domains)])
-
-
 def accuracy(random: Random, experts: int, k: int) -> float:
     """Return the accuracy, over all experts, of predicting that no expert is active."""
     del random
@@ -118,88 +110,3 @@ def rate_change(random: Random, share: float, prompts: int) -> float:
     """Return the difference of two rates over `prompts` prompts whose true rates are equal."""
     one, two = random.binomial(prompts, share, size=2)
     return float(one - two) / prompts
-
-
-def rarely_used(random: Random, experts: int, k: int, tokens: int, below: float, layers: int) -> float:
-    """Return the share of experts that fewer than `below` of the tokens activate."""
-    return float((random.binomial(tokens, k / experts, size=layers * experts) < below * tokens).mean())
-
-
-def exclusive(random: Random, tokens: tuple[int, ...], domain: int, layers: int) -> float:
-    """Return the share of experts, of 256 in each layer, that only this domain uses, top-8."""
-    found = 0
-    for _ in range(layers):
-        used = [set(choose(random, number, 256, 8).ravel().tolist()) for number in tokens]
-        found += len(used[domain].difference(*(used[:domain] + used[domain + 1 :])))
-    return found / (layers * 256)
-
-
-def prefetched(random: Random, prompts: tuple[int, ...], any_of: bool, spread: float) -> float:
-    """Return how well the 4 experts that other prompts use most predict the experts of a prompt.
-
-    `any_of`: the share of prompts that use at least one of the four; otherwise the share of the four that
-    are used.
-    """
-    found = []
-    for _ in range(12):  # layers
-        loads = spread * random.normal(size=32)
-        guess = most_used(random, np.bincount(choose(random, 50, 32, 4, loads).ravel(), minlength=32), 4)
-        used = [set(choose(random, tokens, 32, 4, loads).ravel().tolist()) for tokens in prompts]
-        found += [bool(guess & experts) if any_of else len(guess & experts) / 4 for experts in used]
-    return float(np.mean(found))
-
-
-def aligned(random: Random, layers: int, tokens: int) -> float:
-    """Return the mean correlation of experts of neighbouring layers that are matched by correlation.
-
-    The best pairs are matched first, as long as their weights correlate above 0.3 over the tokens.
-    """
-    return float(np.mean([_matched(step) for step in _correlations(random, layers, tokens)]))
-
-
-def paths(random: Random, layers: int, tokens: int) -> float:
-    """Return the share of experts of layer 0 whose path of best matches covers 30% of the layers."""
-    steps = list(_correlations(random, layers, tokens))
-    long = 0
-    for place in range(32):
-        covered = 1
-        for step in steps:
-            value, place = step[place].max(), int(step[place].argmax())
-            if value < 0.3:
-                break
-            covered += 1
-        long += covered >= 0.3 * layers
-    return long / 32
-
-
-def _correlations(random: Random, layers: int, tokens: int) -> list[Array]:
-    weights = np.zeros((layers, tokens, 32))
-    for layer in weights:
-        mixed = random.dirichlet(np.ones(4), size=tokens)
-        np.put_along_axis(layer, choose(random, tokens, 32, 4), mixed, axis=1)
-    centred = weights - weights.mean(axis=1, keepdims=True)
-    norms = np.linalg.norm(centred, axis=1, keepdims=True)
-    unit = np.divide(centred, norms, out=np.zeros_like(centred), where=norms > 1e-10)
-    return [one.T @ two for one, two in pairwise(unit)]
-
-
-def _matched(similarity: Array) -> float:
-    left, found = similarity.copy(), []
-    while left.max() > 0.3:
-        row, column = np.unravel_index(left.argmax(), left.shape)
-        found.append(left[row, column])
-        left[row], left[:, column] = -1, -1
-    return float(np.mean(found)) if found else 0.0
-
-
-def overlap(random: Random, experts: int, spread: float, pairs: int, layers: int = 1) -> float:
-    """Return the overlap of the 3 most used experts of two prompts of 17 and 19 tokens, mean over pairs.
-
-    With several `layers` it is the smallest of their means.
-    """
-    means = []
-    for _ in range(layers):
-        loads = np.exp(spread * random.normal(size=(pairs, experts)))
-        counts = [[random.multinomial(tokens, row / row.sum()) for tokens in (17, 19)] for row in loads]
-        means.append(np.mean([jaccard([most_used(random, c, 3) for c in pair]) for pair in counts]))
-    return float(min(means))

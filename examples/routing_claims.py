@@ -20,27 +20,17 @@ import numpy as np
 import pandas as pd
 from routing_chance import (
     accuracy,
-    aligned,
     cached,
     committee,
-    exclusive,
     guessed,
     kept,
     largest,
-    overlap,
-    paths,
-    prefetched,
-    rarely_used,
     rate_change,
     repeats,
     segment_f1,
-    slots,
 )  # fmt: skip
 
 from modtf.pages.text import markdown_table
-
-PROMPTS = (3, 5, 7, 6, 4, 4, 4, 5, 3, 5)  # words and marks of the ten prompts of the gpt-oss report
-TOKENS = (81, 80, 75, 70, 111, 67, 100, 124)  # of the eight domains of jlens
 
 
 @dataclass(frozen=True)
@@ -48,7 +38,7 @@ class Claim:
     """A published number and the router that knows nothing.
 
     Attributes:
-        source, what, value: an arXiv number or a repository, the measure in words, the published number.
+        source, what, value: an arXiv number, the measure in words, the published number.
         draw: simulates one router and returns its score.
         sign: 1 if the claim is that the number is large, -1 if small, 0 if it is that of the router.
         missing: what the verdict would depend on and the source does not state.
@@ -73,7 +63,6 @@ class Chance(NamedTuple):
 
 
 SRP = "segment routing best performance, "
-SAME = "the overlap of two prompts of the same language"
 # Numbers of routers follow the sources: experts, top-k, loads where they are stated, prompts and tokens.
 CLAIMS = {
     "mixtral_first": Claim("2401.04088", "same first choice as the token before, ArXiv, layer 15", 0.279,
@@ -103,8 +92,6 @@ CLAIMS = {
                              partial(committee, experts=128, size=8, gini=0.9465, domains=9, prompts=1_560,
                                      layers=48),
                              sign=0, missing="how much the routing of prompts varies within a domain"),
-    "praxis_committee": Claim("garypagangit/praxis", "overlap of the top 32 experts of five domains", 0.4656,
-                              partial(slots, deviation=0.0679, size=32, domains=5, tokens=1_920), sign=0),
     "moe_beyond_accuracy": Claim("2508.17137", "accuracy of predicted experts", 0.975,
                                  partial(accuracy, experts=64, k=6), draws=1),
     "moe_beyond_f1": Claim("2508.17137", "F1 of the same prediction", 0.866,
@@ -116,31 +103,6 @@ CLAIMS = {
     "safety": Claim("2605.24270", "restricted answers that suppressing 5 experts removes, 100 prompts", 0.10,
                     partial(rate_change, share=0.24, prompts=100),
                     missing="the same suppression of five random experts", draws=1_000),
-    "gptoss_alignment": Claim("chrishayuk/chuk-mlx", "alignment of experts of neighbouring layers", 0.875,
-                              partial(aligned, layers=24, tokens=5)),
-    "gptoss_pipelines": Claim("chrishayuk/chuk-mlx", "experts with a pipeline through the layers, 15 of 32",
-                              15 / 32, partial(paths, layers=24, tokens=5)),
-    "gptoss_hit": Claim("chrishayuk/chuk-mlx", "accuracy of predicting experts of later layers", 0.942,
-                        partial(prefetched, prompts=PROMPTS, any_of=True, spread=0.0)),
-    "gptoss_prefetch": Claim("chrishayuk/chuk-mlx", "predicted experts that are used", 0.529,
-                             partial(prefetched, prompts=PROMPTS, any_of=False, spread=1.25),
-                             missing="a prediction from the loads of experts alone"),
-    "gptoss_cold": Claim("chrishayuk/chuk-mlx", "experts that fewer than 1% of 102 tokens activate", 0.129,
-                         partial(rarely_used, experts=32, k=4, tokens=102, below=0.01, layers=24)),
-    "gptoss_kept": Claim("chrishayuk/chuk-mlx", "experts shared with the token before, generation", 0.4588,
-                         partial(kept, experts=32, k=4, spread=1.25)),
-    "hebrew_mean": Claim("sarelWeinberger/qwen-hebrew-finetuning", "overlap of Hebrew and English, 11 layers",
-                         0.2891, partial(overlap, experts=128, spread=2.0, pairs=110), sign=-1, missing=SAME),
-    "hebrew_last": Claim("sarelWeinberger/qwen-hebrew-finetuning", "the same, lowest layer", 0.04,
-                         partial(overlap, experts=128, spread=2.0, pairs=10, layers=11), sign=-1,
-                         missing=SAME),
-    "jlens_domains": Claim("crogers2287/jlens", "accuracy of eight domains told apart by routing, 32 prompts",
-                           0.938, partial(guessed, labels=8, samples=32)),
-    "jlens_exclusive": Claim("crogers2287/jlens", "experts that one domain alone uses, 442 of 10,240",
-                             442 / 10_240, partial(exclusive, tokens=TOKENS, domain=5, layers=40), draws=20),
-    "gemma_dead": Claim("avifenesh/gemma-expert-atlas", "experts that no token activates, 71 of 3,840",
-                        71 / 3840, partial(rarely_used, experts=128, k=8, tokens=26 * 4096, below=1e-9,
-                                           layers=30)),
 }  # fmt: skip
 
 
@@ -240,7 +202,8 @@ def main() -> None:
     if options.image and not Path(options.image).parent.is_dir():
         parser.error(f"--image={options.image}: the folder does not exist.")
     found = table(names)
-    print(found.to_csv(index=False).rstrip() if options.format == "csv" else markdown(found))
+    as_csv = found.to_csv(index=False, float_format="%.3f").rstrip()
+    print(as_csv if options.format == "csv" else markdown(found))
     if options.image:
         draw(found, options.image)
 

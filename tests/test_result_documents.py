@@ -1,12 +1,14 @@
 """Pages of results say what their committed results say, by the statistics of today.
 
-Whatever script in docs/scripts/ has `texts` is held: its tables and pictures stand in its pages.
+Whatever script in docs/scripts/ has `texts` is held: its tables stand in docs/data, its words and pictures in
+its pages. Intervals on pages are those of docs/data.
 """
 
 import re
 import runpy
 from pathlib import Path
 
+import data
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -30,13 +32,18 @@ def study(drawn):
     return drawn["read"]()
 
 
-def test_the_tables_are_those_of_the_results(drawn, study):
-    for name, tables in drawn["texts"](study).items():
-        page = (DOCS / name).read_text(encoding="utf-8")
-        assert tables
-        for table in tables:
-            assert table.count("\n") > 2
-            assert table in page
+def test_the_tables_are_those_of_the_results(drawn, study, request):
+    texts = drawn["texts"](study)
+    for page, made in texts.items():
+        words = [text for text in made if not data.tables_of(text)]
+        assert all(text in (DOCS / page).read_text("utf-8") for text in words)
+    script = request.node.callspec.params["drawn"].stem
+    for name, table in data.files_of(script, texts).items():
+        assert (DOCS / "data" / name).read_text("utf-8") == table.to_csv(), name
+
+
+def test_the_list_of_tables_names_all_files():
+    assert data.PAGE.read_text("utf-8") == data.list_of_files()
 
 
 @pytest.mark.slow

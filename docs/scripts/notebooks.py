@@ -1,8 +1,11 @@
-"""Make the site's pages from notebooks, which are kept without outputs, and redirect links to them."""
+"""Make the site's pages from notebooks without outputs, and its first page from the README."""
 
 import json
 import re
+from pathlib import Path
 from typing import Any
+
+README = Path(__file__).parents[2] / "README.md"
 
 
 def markdown_of(notebook: dict[str, Any], name: str) -> str:
@@ -18,7 +21,13 @@ def on_files(files: Any, config: Any) -> Any:
     for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
         content = markdown_of(json.loads(file.content_string), file.src_uri)
         files.append(File.generated(config, page_of(file.src_uri), content=content))
+    files.append(File.generated(config, "index.md", content=first_page(README.read_text("utf-8"))))
     return files
+
+
+def first_page(readme: str) -> str:
+    """Return the README with links as the site has them; files outside docs/ are named without a link."""
+    return re.sub(r"(?<!!)\[([^\]]*)\]\((?!docs/)[^):]*\)", r"\1", readme).replace("](docs/", "](")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
