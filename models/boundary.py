@@ -71,6 +71,9 @@ def answer(model, features):
         return _answer_of_one(model, features)
     task = model.population.task
     inputs, rule = read(features, model.population, model.compute_dtype)
+    for router in model.routers.values():
+        if router.needs_inputs:
+            router.inputs = ops.reshape(inputs, [*inputs.shape[:2], -1])
     target, *routed = model.forward(inputs, rule)
     activation, scores = ({"": x} if not isinstance(x, dict) else x for x in (*routed, None)[:2])
     tokens, sequence = ops.shape(rule)[2:], task.is_sequence

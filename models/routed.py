@@ -52,8 +52,12 @@ class RoutedModel(keras.Model):
         """
         task, name = self.population.task, at_place("router", place)
         rules, dtype = self._place(place).num_rules, self.variable_dtype
-        is_hidden = bool(option_of(task, "hidden"))
-        setup = RouterSetup(self.initial, rules, rule_width, hidden, use_bias, dtype, name, is_hidden)
+        setup = RouterSetup(
+            self.initial, rules, rule_width, hidden, use_bias, dtype, name,
+            rule_is_hidden=bool(option_of(task, "hidden")),
+            token_width=task.token_width if self.has_members_axis and task.family.inputs_by_token else None,
+            num_ids=task.family.num_ids(task),
+        )  # fmt: skip
         runs, options = str(task.family.variant(self.variant).router), self.router_options
         if modules is not None and "modules" in options_of(ROUTERS[runs], "__init__", skip=2):
             options = {"modules": modules, **options}

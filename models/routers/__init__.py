@@ -69,6 +69,7 @@ ROUTERS: Registry[type["Router"]] = Registry(
         "gumbel": "modtf.models.routers.gumbel",
         "expert_choice": "modtf.models.routers.expert_choice",
         "balanced": "modtf.models.routers.balanced",
+        "hash": "modtf.models.routers.hash",
         "uniform": "modtf.models.routers.published",
         "clamped": "modtf.models.routers.clamped",
     },

@@ -20,11 +20,12 @@ class Balanced(Router):
 
     One estimator serves every k, straight through the choice (Bengio, Léonard, Courville 2013), so two models
     can differ in k alone. With k = M it is `modular`; with k = 1 and `auxiliary` it is `switch`. All modules
-    are computed, whatever k.
+    are computed, whatever k. With `shared` the first module has half of every token's weight, as a shared
+    expert (Dai et al. 2024, "DeepSeekMoE"); the others are routed among themselves.
 
     Args:
         modules: M; R by default.
-        k: from 1 to M, which is the default.
+        k: from 1 to the number of routed modules, which is the default.
         balance: "auxiliary": the penalty `strength` * M * sum_m f_m P_m, where f and P are the mean p over
             the scope and f has no gradient (Fedus, Zoph, Shazeer 2022). "bias": the k largest of softmax plus
             a bias are chosen. After every training step the bias rises by `rate` for modules that fewer
@@ -34,6 +35,7 @@ class Balanced(Router):
         rate: of "bias": the step of the bias, from 0 to 1.
         scope: of "auxiliary": the tokens of one penalty: the whole "batch", or every "sequence" (example) by
             itself, averaged. An example of the mlp is one token, which would have to spread over the modules.
+        shared: whether the first of the M modules is active for every token.
     """
 
     needs_scores = True
@@ -50,9 +52,15 @@ class Balanced(Router):
         strength: float = STRENGTH,
         rate: float = RATE,
         scope: str = SCOPES[0],
+        shared: bool = False,
     ):
         super().__init__(setup, modules=modules)
-        self.k = self.num_modules if k is None else self.check_chosen(k)
+        check_choice("shared", shared, (True, False))
+        self.shared = int(shared)
+        self.routed = self.num_modules - self.shared
+        if self.routed < 1:
+            raise ValueError("shared=True leaves no module to route to. Choose at least 2 modules.")
+        self.k = self.routed if k is None else self.check_chosen(k, self.routed)
         check_choice("balance", balance, BALANCES)
         check_choice("scope", scope, SCOPES)
         self.balance, self.scope = balance, scope
@@ -69,25 +77,32 @@ class Balanced(Router):
                     "Leave it out."
                 )
         if balance == "bias":
-            if self.k == self.num_modules:
+            if self.k == self.routed:
                 raise ValueError(
                     f"balance='bias' changes which modules are chosen, but k={self.k} chooses all of them. "
                     "Choose a smaller k or another balance."
                 )
-            self.bias = self.keep("bias", np.zeros([self.num_members, self.num_modules, 1]))
+            self.bias = self.keep("bias", np.zeros([self.num_members, self.routed, 1]))
 
     def extra_input(self, rule, training):
         return ops.convert_to_tensor(self.bias) if self.balance == "bias" else None
 
     def call(self, rule=None, rule_features=None, scores=None, extra=None):
+        if not self.shared:
+            return self._routed(scores, extra)
+        p = self._routed(scores[:, 1:], extra)
+        return ops.concatenate([ops.ones_like(p[:, :1]), p], axis=1) / 2
+
+    def _routed(self, scores, extra):
         shares = softmax(scores)
-        if self.k == self.num_modules:
+        if self.k == self.routed:
             return shares
         chosen = largest(shares if extra is None else shares + extra, self.k)
         p = softmax_among(chosen, ops.stop_gradient(scores))
         return p + (shares - ops.stop_gradient(shares))  # exactly p
 
     def penalty(self, activation):
+        activation = self._of_routed(activation)
         used = ops.mean(activation, axis=2, keepdims=True)
         if self.scope == "sequence":  # tokens have the order [replicas, N, B]
             replica, own = replica_context(), ops.cast(self._batch_size, "int32")
@@ -95,8 +110,12 @@ class Balanced(Router):
             by_example = ops.reshape(activation, [*activation.shape[:2], shared_by, -1, own])
             used = ops.reshape(ops.mean(by_example, axis=3), [*activation.shape[:2], -1])
         uneven = ops.sum(ops.stop_gradient(used) * used, axis=1)
-        return self.strength * self.num_modules * ops.mean(uneven, axis=1)
+        return self.strength * self.routed * ops.mean(uneven, axis=1)
 
     def advance(self, activation):
         if self.balance == "bias":
-            self.bias.assign(self.bias + self.rate * underused(activation, self.bias.dtype))
+            self.bias.assign(self.bias + self.rate * underused(self._of_routed(activation), self.bias.dtype))
+
+    def _of_routed(self, activation):
+        """Return p among the routed modules."""
+        return 2 * activation[:, 1:] if self.shared else activation

@@ -30,6 +30,8 @@ class RouterSetup:
     dtype: Any = None
     name: str = "router"  # unique in the model; keys the weights' random numbers
     rule_is_hidden: bool = False  # whether `rule_features` of a recurrence are zeros
+    token_width: int | None = None  # F of `Router.inputs`; None if inputs belong to whole examples
+    num_ids: int | None = None  # the number of ids if inputs are ids of tokens
 
 
 def whole_batch(values):
@@ -98,6 +100,9 @@ class Router(keras.layers.Layer):
     #: whether p of a token depends on other tokens of its batch. A recurrence, which sees one token of every
     #: example at a time, rejects such a router
     sees_batch: ClassVar[bool] = False
+    #: whether `extra_input` reads `inputs`, the tokens' inputs [P, F, T] during a forward pass, else None
+    needs_inputs: ClassVar[bool] = False
+    inputs: Any = None
 
     def __init__(self, setup: RouterSetup, *, modules: int | None = None):
         super().__init__(name=setup.name, dtype=setup.dtype)
@@ -124,12 +129,11 @@ class Router(keras.layers.Layer):
         self.kept.append(weight_of(self, np.asarray(values), name, **how))
         return self.kept[-1]
 
-    def check_chosen(self, k: Any) -> int:
-        """Return k, checked against the number of modules."""
-        if check_integer("k", k, 1) > self.num_modules:
-            raise ValueError(
-                f"k={k} is not valid; expected at most {self.num_modules}, the number of modules."
-            )
+    def check_chosen(self, k: Any, among: int | None = None) -> int:
+        """Return k, checked against the number of modules among which it chooses, all by default."""
+        among = self.num_modules if among is None else among
+        if check_integer("k", k, 1) > among:
+            raise ValueError(f"k={k} is not valid; expected at most {among}, the number of modules.")
         return int(k)
 
     # A router defines these.
@@ -185,7 +189,7 @@ class Router(keras.layers.Layer):
         try:
             yield
         finally:
-            self._trains, self._numbered = False, None
+            self._trains, self._numbered, self.inputs = False, None, None
 
     def token_numbers(self, num_tokens: Any):
         """Return the positions of T tokens in their batch, int32 [T]; in the whole batch if replicas share

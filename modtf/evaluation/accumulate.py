@@ -36,8 +36,8 @@ class Outputs(keras.Model):
 
 class Accumulator:
     """Feeds batches through a model into metrics by name, compiled once per form of batches. Each metric
-    receives its outputs, `parts`, and what its attribute `reads` names: "target", "rule", "activation" or
-    several of them."""
+    receives its outputs, `parts`, and what its attribute `reads` names: "target", "inputs", "rule",
+    "activation" or several of them."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Accumulator:
 
         def step(element: Any) -> None:
             features, targets = element if make is None else make(element)
-            known = {"rule": features["rule"], **targets}
+            known = {**features, **targets}
             for name, parts in outputs(features, training=False).items():
                 reads = getattr(self.metrics[name], "reads", "target")
                 read = known[reads] if isinstance(reads, str) else tuple(known[one] for one in reads)

@@ -35,6 +35,22 @@ def wrong_class(target, logits):
     return ops.cast(ops.argmax(logits, axis=-1) != ops.cast(target, "int32"), logits.dtype)
 
 
+def divergence(target, logits):
+    """Return KL(target, softmax(logits)) over the last axis, in nats.
+
+    A target is a law [..., V] times the weight of its token, which multiplies the result. For one-hot targets
+    it is the cross-entropy.
+    """
+
+    def with_log(x):
+        return x * ops.log(ops.where(x > 0, x, 1.0))
+
+    target = ops.cast(target, logits.dtype)
+    weight = ops.sum(target, axis=-1)
+    cross = weight * ops.logsumexp(logits, axis=-1) - ops.sum(target * logits, axis=-1)
+    return cross + ops.sum(with_log(target), axis=-1) - with_log(weight)
+
+
 def loss_of(setting: str) -> Callable[[Any, Any], Any]:
     """Return the elementwise loss of a setting."""
     return resolve(SETTINGS[setting].loss)

@@ -106,7 +106,7 @@ class Evaluator:
         self.rule_probs = family.rule_probs(task)
         self.probes = [probe for probe in family.probes(task) if probe.output in last_axes]
         performance = {"target": PerformanceSums(self.population)}
-        probed = {_key(p): resolve(p.accumulator)(task, last_axes[p.output]) for p in self.probes}
+        probed = {_key(p): resolve(p.accumulator)(self.population, last_axes[p.output]) for p in self.probes}
         outputs = {"target": ["target"], **{_key(probe): [probe.output] for probe in self.probes}}
         self._of_performance = Accumulator(model, {**performance, **probed}, outputs)
         self._of_activation = self._activation_sums()
@@ -123,15 +123,15 @@ class Evaluator:
         return Accumulator(self.model, metrics, parts)
 
     def on(self, evaluation: Evaluation, split: str) -> "Evaluator":
-        """Return an evaluator of the same model on other data. It reports no probes and shares compiled
-        programs, which compute them nevertheless: another program would cost more."""
+        """Return an evaluator of the same model on other data. It reports the probes that are meant for
+        training, and shares compiled programs, which compute all: another program would cost more."""
         if not self.exact_usage and evaluation.draws > self.draws:
             raise ValueError(
                 f"draws={evaluation.draws} is not valid; expected at most {self.draws}, as this evaluator "
                 "was made with. Make the evaluator with more draws first."
             )
         other = copy.copy(self)
-        other.probes = []
+        other.probes = [probe for probe in self.probes if probe.while_training]
         other._set_data(evaluation, split)
         return other
 
@@ -185,8 +185,8 @@ class Evaluator:
         rows: Rows = {}
         for probe in self.probes:
             values = resolve(probe.rows)({name: state[_key(probe)] for name, state in states.items()})
-            for (measure, condition), value in values.items():
-                rows[measure, condition, ""] = np.full(len(self.population), value, np.float64)
+            for (measure, condition, *place), value in values.items():
+                rows[measure, condition, "".join(place)] = np.full(len(self.population), value, np.float64)
         return rows
 
     def _activation(self) -> tuple[dict[str, np.ndarray], Rows]:

@@ -71,6 +71,10 @@ class Family:
         """Return the number of classes C if the setting is "categorical"."""
         raise NotImplementedError
 
+    def num_ids(self, task: "Task") -> int | None:
+        """Return the number of ids if inputs are ids of tokens; None if they are other numbers."""
+        return None
+
     def fixed_rules(self, options: Mapping[str, Any]) -> int | None:
         """R, if the family or a task's options fix it; None if the task sets it."""
         return None

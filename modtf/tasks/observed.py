@@ -79,11 +79,12 @@ class Probe:
     Args:
         name: for errors.
         output: the model's output; a model without it has no rows.
-        accumulator: maps a task, and the last axis of the output, to a `keras.metrics.Metric` with
+        accumulator: maps a population, and the last axis of the output, to a `keras.metrics.Metric` with
             `update_state(target, output)`, whose variables have names; or "package.module:Class". Its
-            attribute `reads`, "target" by default, may be "rule".
+            attribute `reads`, "target" by default, may be "rule", "inputs" or several of them.
         rows: maps {condition: {name of a variable: its value at the end of the condition}} to
-            {(measure, condition): value}, one number, or one per member.
+            {(measure, condition): value}, one number, or one per member; the key may end in a place.
+        while_training: whether evaluations during training report it, too.
 
     Raises:
         ValueError: if the name is invalid.
@@ -93,6 +94,7 @@ class Probe:
     output: str
     accumulator: Callable[[Any, int], Any] | str
     rows: Callable[[Mapping[str, Mapping[str, Any]]], Mapping[tuple[str, str], Any]] | str
+    while_training: bool = False
 
     def __post_init__(self) -> None:
         check_name("a probe", self.name)

@@ -57,5 +57,6 @@ for _setting in (
             target=lambda output: output >= 0),
     Setting("categorical", f"{_OF}:categorical_cross_entropy", f"{_OF}:wrong_class", "error",
             lambda task: task.family.num_classes(task), "int32"),
+    Setting("distribution", f"{_OF}:divergence"),
 ):  # fmt: skip
     SETTINGS.add(_setting.name, _setting, str(_setting.loss))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from modtf.base.checks import check_choice
 from modtf.experiments.corruptions import COMPOSED, ELEMENTAL, FORMULAS, PAPER, invariance_measure
 from modtf.experiments.corruptions.orders import Order, name_of, orders
+from modtf.tasks.population import Population
 
 SMALLEST = 1e-6  # the smallest activation of an active unit
 
@@ -18,9 +19,9 @@ SMALLEST = 1e-6  # the smallest activation of an active unit
 class ClassActivation(keras.metrics.Metric):
     """Sums of features [C, F] by class, the number of images per class [C], and the largest feature [F]."""
 
-    def __init__(self, task: Any, width: int):
+    def __init__(self, population: Population, width: int):
         super().__init__(name="class_activation")
-        self.classes = task.family.num_classes(task)
+        self.classes = population.family.num_classes(population.task)
         self.sums = self.add_variable([self.classes, width], "zeros", name="sums")
         self.counts = self.add_variable([self.classes], "zeros", name="counts")
         self.largest = self.add_variable([width], "zeros", name="largest")

@@ -1,0 +1,1 @@
+"""Languages: a mixture-of-experts language model whose domains and next-token law are known."""
