@@ -81,6 +81,8 @@ def _random_rows(frame: pd.DataFrame, columns: Sequence[str]) -> list[list[str]]
         some = shown[shown["num_modules"] == number]
         names = [place_label(*pair) for pair in zip(some["measure"], some["place"], strict=True)]
         values = dict(zip(names, some["value"], strict=True))
+        if not set(columns) & set(values):
+            continue
         name = f"{RANDOM} ({number} modules)" if len(numbers) > 1 else RANDOM
         rows.append([name, *(f"{values[c]:.3f}" if c in values else "" for c in columns), "", ""])
     return rows
@@ -105,7 +107,8 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
     if len(models) < len(models[["data_seed", "seed"]].drop_duplicates()) * len(tasks):
         words += "; variants were run on different tasks or seeds, so compare them in pairs"
     names = [_performance_measure(frame), *map(str, _measured(frame)["measure"].unique())]
-    larger = [name for name in names if MEASURES[name].smaller_is_better is False]
+    family = FAMILIES[frame["arch"].iloc[0]]
+    larger = [name for name in names if name in MEASURES and MEASURES[name].smaller_is_better is False]
     better = (
         f"smaller is better, except for {', '.join(larger)}" if larger else "smaller is better everywhere"
     )
@@ -113,7 +116,8 @@ def table_note(frame: pd.DataFrame, level: float = LEVEL) -> str:
         better += f"; {COLLAPSES}"
     outside, checkpoint = headline_label(frame["arch"].iloc[0]), listing(frame["checkpoint"])
     meant = f"checkpoint {checkpoint}: {CHECKPOINT_WORDS[checkpoint]}"
-    return f"{words}; {better}.\nout: {outside}. {meant}. seconds: training, per model."
+    better = f".\n{family.table_note}" if family.table_note else f"; {better}."
+    return f"{words}{better}\nout: {outside}. {meant}. seconds: training, per model."
 
 
 def sizes_note(cell: Cell, checkpoint: str, usual: Protocol) -> str:
@@ -158,8 +162,9 @@ def _performance_measure(frame: pd.DataFrame) -> str:
 
 
 def _measured(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of activation measures, in the registry's order, with `column`: measure, place."""
-    order = {measure.name: place for place, measure in enumerate(activation_measures())}
+    """Return the rows of the family's or of all activation measures, with `column`: measure, place."""
+    names = FAMILIES[frame["arch"].iloc[0]].table or [measure.name for measure in activation_measures()]
+    order = {name: place for place, name in enumerate(names)}
     rows = frame[frame["measure"].isin(list(order))]
     rows = rows.assign(place=rows["place"].astype(str), order=rows["measure"].astype(str).map(order))
     columns = [place_label(*names) for names in zip(rows["measure"], rows["place"], strict=True)]

@@ -1,4 +1,4 @@
-"""Documents as streams. Every document is a function of (task, split, seed, step) and its place in a batch."""
+"""Documents as streams: every document is a function of (task, split, seed, step) and its place."""
 
 from typing import Any
 
@@ -30,7 +30,10 @@ class Documents(RuleData):
         return {
             "law": corpus.rows.reshape(-1, size),
             "start": np.cumsum(corpus.start, axis=1)[:, :-1],
-            **{name: np.cumsum(table, axis=2)[..., :-1].reshape(-1, size - 1) for name, table in tables.items()},
+            **{
+                name: np.cumsum(table, axis=2)[..., :-1].reshape(-1, size - 1)
+                for name, table in tables.items()
+            },
         }
 
     def num_uniforms(self, num_tokens: int) -> int:

@@ -1,6 +1,7 @@
 """Text of languages whose laws are known, for a language model. Every language is a rule."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtf.tasks.condition import IID, Condition
@@ -51,10 +52,19 @@ class Languages(Family):
         Condition("changed", "half of the words have other frequencies", options={"changed": True}),
     )
     headline = "changed"
+    table = (
+        "language_bits", "language_bits_chance", "word_bits", "word_bits_chance", "load_cv", "active_experts",
+    )  # fmt: skip
+    table_note = (
+        "loss: the excess over the best possible prediction, in nats a token; smaller is better.\n"
+        "language and word bits: the information in the choice of the expert about language and word, compared\n"
+        "with chance (labels of other tokens). load cv: 0 is an even load. active experts: for each token."
+    )
     checkpoint = "last"
     variants = (
         Variant("monolithic", "no experts, active size"),
-        Variant("monolithic_total", "no experts, total size", "monolithic", {"total": True}, by_default=False),
+        Variant("monolithic_total", "no experts, total size", "monolithic", {"total": True},
+                by_default=False),
         Variant("hash", "hash of the word"),
         Variant("switch", "top-1 with load balancing"),
         Variant("top_2", "top-2 with load balancing", "balanced", {"router.k": 2, **BALANCED},
@@ -103,6 +113,13 @@ class Languages(Family):
 
     def quick(self, task: "Task") -> Preset:
         return self._preset(task, tasks=1, steps=1_200, batches=12)
+
+    def smoke(self, task: "Task") -> Preset:
+        """Return the smallest preset. Every language occurs, because a document has only one."""
+        preset = super().smoke(task)
+        tokens = preset.protocol.evaluation.tokens * self.training_length
+        evaluation = replace(preset.protocol.evaluation, tokens=tokens)
+        return replace(preset, protocol=replace(preset.protocol, evaluation=evaluation))
 
     def _preset(self, task: "Task", tasks: int, steps: int, batches: int) -> Preset:
         training = Training(

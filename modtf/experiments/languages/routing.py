@@ -72,7 +72,7 @@ def _routed(counts: Array) -> Array:
 
     A shared expert has the same weight for every token. If all have, all count as routed.
     """
-    p = counts / counts.sum(axis=2, keepdims=True)
+    p = counts / np.maximum(counts.sum(axis=2, keepdims=True), 1e-9)  # a language may be missing
     routed = np.ptp(p, axis=1) > 1e-4
     return np.where(routed.any(axis=1, keepdims=True), routed, True)[:, None, None].astype(float)
 
