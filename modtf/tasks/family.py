@@ -49,7 +49,7 @@ class Family:
     variants: ClassVar[tuple[Variant, ...]] = PUBLISHED
     reference: ClassVar[str] = "modular"  # the variant with which others are compared
     oracle: ClassVar[str | None] = "gt_modular"  # the variant that knows the right module, if any
-    #: the measures in the table that `modtf run` prints, in place of collapse and specialisation, and their note
+    #: the measures in the table of `modtf run`, in place of collapse and specialisation, and their note
     table: ClassVar[tuple[str, ...]] = ()
     table_note: ClassVar[str] = ""
     checkpoint: ClassVar[str] = "tail"  # the one in tables and figures: "tail", "last" or "best"

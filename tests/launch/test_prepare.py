@@ -20,6 +20,7 @@ def test_names_and_patterns() -> None:
 
 
 def test_it_prepares(call, tmp_path: Path) -> None:
+    tfds.enable_progress_bar()  # another test of this process may have disabled it
     name = "mlp_classification_r2_task0_validation30_test60"
     given = f"--configs={name}", f"--data_dir={tmp_path / DATA}", "--file_format=array_record"
     status, printed, progress = call(command, "prepare.py", *given)

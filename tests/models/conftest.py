@@ -44,10 +44,12 @@ def options_of_every_kind(architecture):
         yield {"architecture": architecture, **dict(zip(known, values, strict=True))}
 
 
+#: architectures that fit one family alone, whose own tests hold them
+OWN = {family.architecture for name, family in FAMILIES.items() if name not in with_free_rules()}
 KINDS = [
     (task, options)
     for architecture in ARCHITECTURES
-    if ARCHITECTURES[architecture].has_members_axis
+    if ARCHITECTURES[architecture].has_members_axis and architecture not in OWN
     for arch in [name for name in with_free_rules() if FAMILIES[name].architecture == architecture]
     or list(FAMILIES)[:1]
     for task in tasks_of_every_kind(arch)

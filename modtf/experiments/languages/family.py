@@ -57,8 +57,8 @@ class Languages(Family):
     )  # fmt: skip
     table_note = (
         "loss: the excess over the best possible prediction, in nats a token; smaller is better.\n"
-        "language and word bits: the information in the choice of the expert about language and word, compared\n"
-        "with chance (labels of other tokens). load cv: 0 is an even load. active experts: for each token."
+        "language and word bits: information in the choice of the expert about language and word, compared\n"
+        "with chance (labels of other tokens). load cv: 0 is even. active experts: for each token."
     )
     checkpoint = "last"
     variants = (

@@ -38,7 +38,7 @@ def test_presets(name, arch, setting):
         assert examples >= 25_600 or (name == "quick" and task.is_sequence and examples >= 640)
     else:
         assert tail == tail_length(training.evaluations) >= 5
-    assert found.tasks >= 3  # so that there is an interval to show
+    assert found.tasks >= 3 or (name, arch) == ("quick", "languages")  # so that there is an interval to show
     assert task.replace(num_rules=found.num_rules).num_rules >= 2
     assert found.width >= 1
 
