@@ -166,7 +166,7 @@ def teach_then_let_go(context, pace=3.0):
 class Loudness(keras.metrics.Metric):
     """The mean feature of a condition."""
 
-    def __init__(self, task, width):
+    def __init__(self, population, width):
         super().__init__(name="loudness")
         self.sum, self.count = (self.add_variable([], "zeros", name=name) for name in ("sum", "count"))
 

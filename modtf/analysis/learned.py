@@ -37,9 +37,9 @@ def final_performance(study: Any) -> pd.DataFrame:
     hardly vary. It is NaN if no model was evaluated more than once during training.
     """
     rows = study.performance[study.performance["distribution"] == IN].assign(constant=np.nan)
-    for (*kind, number), part in rows.groupby([*KIND, "num_rules"], observed=True):
+    for (arch, setting, options, number), part in rows.groupby([*KIND, "num_rules"], observed=True):
         if (part["measure"] == "error").all():
-            rows.loc[part.index, "constant"] = constant_error(*map(str, kind), int(number))
+            rows.loc[part.index, "constant"] = constant_error(arch, setting, options, int(number))
     if rows["constant"].notna().all():
         return rows
     history = performance_rows(study.history)

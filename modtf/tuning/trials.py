@@ -96,7 +96,7 @@ def add_half_steps(searches: Iterable[Search], out: str | Path) -> list[Cell]:
     for search in searches:
         trials, known = trials_of(search, out), search.settings(out)
         best = best_trial(trials) if all(trial.status == "finished" for trial in trials) else None
-        rate = best and search.half_steps.get(best.values.get(LEARNING_RATE))
+        rate = search.half_steps.get(best.values.get(LEARNING_RATE, 0.0)) if best else None
         if best and rate and (values := {**best.values, LEARNING_RATE: rate}) not in known:
             search.write(out, [*known, values])
             cells[search.cell_of(values).folder] = search.cell_of(values)

@@ -1,5 +1,7 @@
 """A decoder-only transformer whose feed-forward layers are mixtures of experts."""
 
+from functools import partial
+
 import numpy as np
 from keras import ops
 
@@ -81,15 +83,14 @@ class LanguageModel(ModularModel):
         family, task, d = self.population.family, self.population.task, self.width
         if d % HEADS:
             raise ValueError(f"width={d} is not valid; expected a multiple of {HEADS}, the number of heads.")
-        how, initial, words = {"dtype": self.dtype_policy}, self.initial, family.num_ids(task)
-        hidden = d if hidden is None else hidden
+        how, initial, words = {"dtype": self.dtype_policy}, self.initial, int(task.vocabulary)
         self.embedding = Dense(initial, words, d, "embedding", use_bias=False, fan_in=1, **how)
         self.positions = Dense(
             initial, family.num_tokens(task), d, "positions", use_bias=False, fan_in=1, **how
         )
         for place in LAYERS:
             router = self.make_router(self.num_rules, use_bias=False, place=place)
-            size = hidden * (self.num_rules if total else 1)
+            size = (hidden or d) * (self.num_rules if total else 1)
             block = Block(initial, d, router.num_modules, size, place, **how)
             setattr(self, place, block)
             if router.needs_scores:
@@ -113,7 +114,10 @@ class LanguageModel(ModularModel):
             normed = block.expert_norm(x)
             known = visible if router.depends_only_on_rule else ops.zeros_like(visible)
             p[place], scores[place] = self.route_with_scores(
-                known, None, lambda at=place, of=normed: getattr(self, f"{at}_scores")(of), place
+                known, None, partial(self._scores, place, normed), place
             )
             x = block.expert(x, normed, p[place])
         return self.head(self.norm(x)), p, scores
+
+    def _scores(self, place, normed):
+        return getattr(self, f"{place}_scores")(normed)

@@ -79,7 +79,7 @@ def _routed(counts: Array) -> Array:
 
 def rows_of(place: str, states: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, str, str], Array]:
     """Return the measures of a layer under every condition, values [P], from the sums of `RoutingCounts`."""
-    rows = {}
+    rows: dict[tuple[str, str, str], Array] = {}
     for condition, state in states.items():
         language, word = (np.asarray(state[name], np.float64) for name in ("language", "word"))
         active = np.asarray(state["active"]) / language[:, 0].sum(axis=(1, 2))

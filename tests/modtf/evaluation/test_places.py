@@ -69,7 +69,7 @@ class Calls(Family):
 class Largest(keras.metrics.Metric):
     """The largest logit."""
 
-    def __init__(self, task, width):
+    def __init__(self, population, width):
         super().__init__(name="largest")
         self.largest = self.add_variable([], "zeros", name="value")
 

@@ -6,6 +6,7 @@ import pytest
 
 from modtf.experiments.corruptions.invariance import ClassActivation, invariance_rows, invariance_scores
 from modtf.experiments.corruptions.trainers import TEMPERATURE, ContrastiveLoss
+from modtf.tasks.population import Population
 from modtf.tasks.task import Task
 
 # Table 3 of the paper: one unit's mean activation, by class, under ID, CO, GB, and CO then GB
@@ -40,9 +41,9 @@ def test_the_released_formula_cell_by_cell():
 
 def test_invariance_of_what_a_probe_saw():
     """Rescaled units and a dead unit change nothing; classes without examples count 0."""
-    rng, task, states = np.random.default_rng(0), Task("corruptions"), {}
+    rng, population, states = np.random.default_rng(0), Population.of(Task("corruptions")), {}
     for name, means in zip(("id", "co", "gb", "co_gb"), GRID, strict=True):
-        probe = ClassActivation(task, 3)
+        probe = ClassActivation(population, 3)
         classes = np.repeat(np.arange(10), 2)[:, None]
         factor = np.tile([0.5, 1.5], 10) if name != "id" else np.ones(20)
         features = (means.repeat(2) * factor)[:, None, None] * np.array([1.0, 7.0, 0.0])

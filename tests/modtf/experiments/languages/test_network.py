@@ -79,7 +79,7 @@ def test_a_plain_forward_pass(variant):
             if variant == "modular_op":
                 return softmax(np.eye(3)[rule] @ weights[f"router_{layer}_logits/kernel"].T)
             if variant == "hash":
-                return np.float64(model.routers[layer].table.numpy()[member])[:, words].T
+                return np.asarray(model.routers[layer].table.numpy()[member], np.float64)[:, words].T
             return np.eye(3)[rule] if variant == "gt_modular" else np.ones([len(words), 1])
 
         logits, p = forward(weights, words, route, modules)

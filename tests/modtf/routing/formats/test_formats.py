@@ -1,5 +1,7 @@
 """Every format, on a small file as its writer makes it: the same routing from each."""
 
+# mypy: disable-error-code="union-attr,arg-type"
+
 import base64
 import warnings
 

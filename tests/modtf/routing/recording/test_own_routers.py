@@ -1,16 +1,19 @@
 """Routers written by users: the choice of the module itself is the oracle."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+Module: Any = torch.nn.Module
 
 import modtf  # noqa: E402
 
 TOKENS, WIDTH, EXPERTS, K = (2, 5), 6, 4, 2
 
 
-class Model(torch.nn.Module):
+class Model(Module):
     """One block with a router, called with tokens."""
 
     def __init__(self, router):
@@ -22,7 +25,7 @@ class Model(torch.nn.Module):
         return self.block(self.embed(input_ids))
 
 
-class Shaped(torch.nn.Module):
+class Shaped(Module):
     """Experts `[B, N, k]` and their scores `[B * N, k]`, from a weight `[D, E]` or `[E, D]`."""
 
     def __init__(self, transposed=False):
@@ -36,7 +39,7 @@ class Shaped(torch.nn.Module):
         return self.chosen, scores.reshape(-1, K)
 
 
-class Biased(torch.nn.Module):
+class Biased(Module):
     """A linear gate, and something outside it that changes the choice."""
 
     def __init__(self, beside=None, value=None):
@@ -51,7 +54,7 @@ class Biased(torch.nn.Module):
         return self.gate(x)
 
 
-class Capacity(torch.nn.Module):
+class Capacity(Module):
     """A gate that returns a loss and tensors `[T, E, C]`, as DeepSpeed's does."""
 
     def __init__(self):
