@@ -1,4 +1,4 @@
-"""What experts know: counts of experts by language and by word, and the information in them."""
+"""Counts of experts by language and by word, and the information that experts carry about both."""
 
 from collections.abc import Mapping
 from functools import partial
