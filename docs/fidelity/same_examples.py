@@ -51,14 +51,16 @@ def our_models(folder: Path, cell: Matched, variant: str):
         task = found.definition.task
         same = (task.arch, task.setting, task.num_rules) == (cell.arch, cell.setting, cell.num_rules)
         if found.is_finished and same and found.definition.variant == variant:
-            return modtf.load_model(found.path / "last.keras")
+            model = modtf.load_model(found.path / "last.keras")
+            model.trained_on = model.population
+            return model
     return None
 
 
 def on_fresh(model, cell: Matched, batches: int) -> dict[str, float]:
     """Return mean loss and error over the members, on examples of modtf that are the same for both codes."""
     sizes = modtf.Evaluation(batches=batches, batch_size=1024, tokens=1024, conditions=("scale2",))
-    return pd.DataFrame(modtf.evaluate(model, evaluation=sizes)).mean().to_dict()
+    return pd.DataFrame(modtf.evaluate(model, model.population, evaluation=sizes)).mean().to_dict()
 
 
 def on_released(model, cell: Matched, code: Path) -> dict[str, float]:

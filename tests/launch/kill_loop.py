@@ -136,7 +136,7 @@ def kills(loop: Loop, command: str, chance: random.Random) -> None:
             os.kill(child, how)
             found, expected, left = ended(child, 3600), (KINDS[how], -how, 0), left - 1  # 0: it was ending
             loop.counts[f"kills: {how.name}"] += 1
-            left_there = {p.parent for p in out.glob("*/checkpoint.previous.npz")}
+            left_there = {p.parent for p in out.glob("*/checkpoint*.npz")}
             left_there -= {p.parent for p in out.glob("*/manifest.json")}  # killed just after its end
             if is_whole and left_there and len(loop.unfinished) < 20:
                 loop.unfinished.append(loop.folder / f"unfinished{len(loop.unfinished)}")

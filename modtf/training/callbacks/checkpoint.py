@@ -79,7 +79,6 @@ class CheckpointCallback(keras.callbacks.Callback):
         if arrays is None:
             return 0
         model.optimizer.build(model.trainable_variables)
-        before = checkpoint_file.previous(self.path).name
         try:
             saved, expected = (json.loads(text) for text in (str(arrays["identity"]), self._identity(model)))
             if "config" not in saved.get("model", {}):  # the record of an earlier version
@@ -89,14 +88,13 @@ class CheckpointCallback(keras.callbacks.Callback):
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise ValueError(
                 f"{self.path} is the checkpoint of another run or of another version of modtf "
-                f"({type(error).__name__}: {error}). Delete it and {before}."
+                f"({type(error).__name__}: {error}). Delete it."
             ) from error
         if differ:
             shown = "; ".join([*differ[:SHOWN], *(["..."] if len(differ) > SHOWN else [])])
             raise ValueError(
                 f"{self.path} is the checkpoint of another run: {shown}. Train with the same arguments to "
-                f"resume it ({', '.join(MAY_DIFFER)} may differ), give another file, or delete it and "
-                f"{before}."
+                f"resume it ({', '.join(MAY_DIFFER)} may differ), give another file, or delete it."
             )
         return self.epochs
 
