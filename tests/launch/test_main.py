@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import sys
 
 import pytest
 from processes import ROOT, python, succeeds
@@ -54,3 +55,15 @@ def test_errors_are_one_line(call):
 
 def test_the_version(call):
     assert call(main.main, "modtf", "--version") == (0, f"{__version__}\n", "")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_ctrl_c_during_imports_is_one_line(name, monkeypatch, capsys):
+    def interrupted(module):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "import_module", interrupted)
+    monkeypatch.setattr(sys, "argv", ["modtf", name])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert (ended.value.code, capsys.readouterr().err) == (130, f"\nmodtf {name}: interrupted.\n")
