@@ -2,8 +2,10 @@
 
     python docs/scripts/draw_cross.py
 
-The table reads docs/study/misrouting.zip, and misrouting_crossed.csv.gz, which evaluate_misrouting.py writes.
-The figure reads misrouting_cosine.zip (MLP), recurrent_cosine.zip (RNN) and their _crossed.csv.gz.
+The first table reads docs/study/misrouting.zip, and misrouting_crossed.csv.gz, which evaluate_misrouting.py
+writes. The others and the figure read misrouting_cosine.zip (MLP), recurrent_cosine.zip (RNN) and their
+_crossed.csv.gz. They have losses as shares of the best constant
+answer's, and what follows from a task's rules.
 """
 
 from collections.abc import Mapping
@@ -20,7 +22,9 @@ import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.layout import Look, panels
+from modtf.analysis.learned import final_performance
 from modtf.analysis.ratios import ratios_to
+from modtf.datasets.families.mlp import Affine
 from modtf.experiments.modarch.given import Dose, with_doses
 from modtf.experiments.modarch.studies.misrouting_cosine import all_rates
 from modtf.experiments.modarch.studies.recurrent_cosine import RATES
@@ -33,6 +37,8 @@ RECURRENT = DOCS / "study" / "recurrent_cosine_crossed.csv.gz"
 RIGHT: Dose = ("spread", 0.0, False)
 TENTH: Dose = ("spread", 0.1, True)
 RULES, WRONG = "perfect routing", "a tenth misrouted"
+TASKS = range(10, 15)  # under a cosine schedule
+ENDS, SHARES = ["mean", "low", "high"], ["share", "share_low", "share_high"]
 TUNED = ("perfect", "spread 0.1, sampled")  # their names in the study under a cosine schedule
 
 
@@ -44,8 +50,9 @@ def cross(study: modtf.Study, crossed: Path = CROSSED) -> pd.DataFrame:
         crossed: the table of evaluate_misrouting.py, the same models under another.
 
     Returns:
-        kind, distribution, trained, asked (the evaluated routing), and mean, low, high: the loss or error at
-        the last weights, as a multiple of perfect routing in training and evaluation on the same tasks.
+        kind, distribution, trained, asked (the evaluated routing), loss (the mean), and mean, low, high: the
+        loss or error at the last weights, as a multiple of perfect routing in training and evaluation on the
+        same tasks. share, share_low and share_high: in % of the best constant answer's in distribution.
     """
     found = []
     for part in study.at("last").by_kind:
@@ -55,6 +62,8 @@ def cross(study: modtf.Study, crossed: Path = CROSSED) -> pd.DataFrame:
         asked = pd.read_csv(crossed)
         asked = asked[asked["cell"].isin(own["cell"])]
         measure = family.performance_measure(setting)
+        constant = final_performance(part).groupby(["data_seed", "seed"], observed=True)["constant"].median()
+        constant = constant.rename("value").reset_index()
         for where, name in {IN: measure, OUT: f"{measure}_{family.headline}"}.items():
             here = own[own["distribution"] == where]
             best = _dose(here, RIGHT, "")
@@ -67,9 +76,43 @@ def cross(study: modtf.Study, crossed: Path = CROSSED) -> pd.DataFrame:
             }
             for (trained, said), rows in values.items():
                 shared = {"kind": kind_label(arch, setting), "distribution": where}
-                [ends] = ratios_to(rows, best, level=part.level)[["mean", "low", "high"]].to_dict("records")
+                [ends] = ratios_to(rows, best, level=part.level)[ENDS].to_dict("records")
+                [share] = 100 * ratios_to(rows, constant, level=part.level)[ENDS].to_numpy()
+                ends |= dict(zip(SHARES, share, strict=True)) | {"loss": rows["value"].mean()}
                 found.append({**shared, "trained": trained, "asked": said, **ends})
     return pd.DataFrame(found)
+
+
+def share_table(table: pd.DataFrame) -> str:
+    """Return losses in distribution, their shares and what misrouting must cost, in Markdown."""
+    table = table[table["distribution"] == IN]
+    rows = []
+    for row in table.itertuples():
+        known = forced(row.kind) if (row.trained, row.asked) == (RULES, WRONG) else None
+        cells = [f"{row.loss:.3g}", with_interval(*(getattr(row, name) for name in SHARES), ".2g")]
+        rows.append([row.kind, row.trained, row.asked, *cells, "" if known is None else f"{known:.3g}"])
+    header = ["trained with", "evaluated with", "loss or error", "% of the best constant answer's"]
+    return markdown_table(["task type", *header, "loss or error that the rules imply"], rows, left=3)
+
+
+def forced(kind: str) -> float | None:
+    """Return the loss or error that a tenth of wrong modules causes if every module knows its rule (MLP).
+
+    A token of rule r is answered by the module of another rule s with probability 0.1. In regression this
+    costs 0.1 E|y_r - y_s|, in classification (in %) 10 P(the signs of y_r and y_s differ).
+    """
+    if not kind.startswith("MLP"):
+        return None
+    found = []
+    for seed in TASKS:
+        rules = Affine.parameters(modtf.Task("mlp", num_rules=8, data_seed=seed))
+        maps = np.stack([rules["alpha"], rules["beta"]], axis=1)
+        others = ~np.eye(len(maps), dtype=bool)
+        apart = np.linalg.norm(maps[:, np.newaxis] - maps, axis=-1) * np.sqrt(2 / np.pi)
+        unit = maps / np.linalg.norm(maps, axis=1, keepdims=True)
+        angle = np.arccos(np.clip(unit @ unit.T, -1, 1)) / np.pi
+        found.append(10 * angle[others].mean() if "classification" in kind else 0.1 * apart[others].mean())
+    return float(np.mean(found))
 
 
 def _dose(rows: pd.DataFrame, which: Dose, prefix: str) -> pd.DataFrame:
@@ -121,9 +164,9 @@ def draw_cross(table: pd.DataFrame) -> Picture:
     starts = [rates[name] for every in (all_rates(), RATES) for rates in every.values() for name in TUNED]
     return panels(
         _mark, table, "misrouting_cross", "The cost of misrouting in training and in evaluation",
-        "Loss or error in distribution as a multiple of that with perfect routing in both: geometric mean "
-        "over tasks with its 95% CI. A tenth misrouted: each token goes to a module of another rule with "
-        "probability 0.1. Five tasks; the learning rate starts between "
+        "Loss or error in distribution as a share of the best constant answer's: geometric mean over tasks "
+        "with its 95% CI; lower is better. A tenth misrouted: each token goes to a module of another rule "
+        "with probability 0.1. Five tasks; the learning rate starts between "
         f"{min(starts):g} and {max(starts):g} (tuned for each routing) and falls to 0.",
         column="kind", size=(3.6, 2.6),
     )  # fmt: skip
@@ -133,21 +176,28 @@ def _mark(axes: Axes, data: pd.DataFrame, known: Mapping[str, Look]) -> None:
     places = {RULES: 0.0, WRONG: 1.0}
     for shift, (name, part) in zip((-0.1, 0.1), data.groupby("variant", observed=True), strict=True):
         x = part["trained"].map(places) + shift
-        ends = [part["mean"] - part["low"], part["high"] - part["mean"]]
+        ends = [part["share"] - part["share_low"], part["share_high"] - part["share"]]
         look, side = known[str(name)], int(np.sign(shift))
-        axes.errorbar(x, part["mean"], ends, label=name, color=look.colour, marker=look.marker, linestyle="")
+        axes.errorbar(x, part["share"], ends, label=name, color=look.colour, marker=look.marker, linestyle="")
         for at, row in zip(x, part.itertuples(), strict=True):
-            axes.annotate(f"{float(f'{row.mean:.3g}'):,g}", (at, row.mean), (7 * side, -3),
+            axes.annotate(f"{float(f'{row.share:.2g}'):g}%", (at, row.share), (7 * side, -3),
                           textcoords="offset points", size=8, ha="left" if side > 0 else "right")  # fmt: skip
-    axes.set(yscale="log", ylim=(0.7, 12_000), xlim=(-0.4, 1.5), xticks=list(places.values()))
+    axes.set(
+        yscale="log",
+        ylim=(0.002, 200),
+        ylabel="loss or error, % of the best constant",
+        xlim=(-0.4, 1.5),
+        xticks=list(places.values()),
+    )
     axes.set_xticklabels([f"trained with\n{name}" for name in places])
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}%"))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the table of the page."""
-    return {"misrouting.md": [stands_on(study.cells, "last", cross_table(cross(study)))]}
+    under_cosine = share_table(shown())
+    return {"misrouting.md": [stands_on(study.cells, "last", cross_table(cross(study))), under_cosine]}
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
@@ -158,4 +208,4 @@ def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
 if __name__ == "__main__":
     trained = read()
     draw(trained)
-    print(texts(trained)["misrouting.md"][0])
+    print("\n\n".join(texts(trained)["misrouting.md"]))

@@ -1,216 +1,195 @@
-"""Write the findings of docs/findings.md from docs/study: `python docs/scripts/draw_findings.py`."""
+"""Write the findings of docs/findings.md from docs/study, and draw their picture.
+
+python docs/scripts/draw_findings.py
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
-from draw_cross import COSINE, RULES, TENTH, WRONG, cross
+from draw_cross import COSINE, ENDS, RULES, WRONG, cross
 from draw_judged import read as read_routers
 from draw_open_questions import read as read_open_questions
-from draw_prices import agreements
-from draw_prices import read as read_factors
+from draw_seeds import agreement
 from learning_curves import examples_of
-from open_questions_tables import losses, models, num_models
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from open_questions_tables import losses, models
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims import mean_evidence
+from modtf.analysis.learned import final_performance
+from modtf.analysis.ratios import ratios_to
 from modtf.analysis.tracking import BY_RULES
-from modtf.experiments.modarch.given import WAYS, Dose, times, with_doses
-from modtf.pages.text import with_interval
+from modtf.experiments.modarch.given import Dose, with_doses
 
 DOCS = Path(__file__).parents[1]
 NUM_RULES = 8
-LEARNED = ("modular", "modular_op")
 MLP, RNN = kind_label("mlp", "regression"), kind_label("rnn", "regression")
-CLASSES = kind_label("mlp", "classification")
+CLASSES, RNN_CLASSES = kind_label("mlp", "classification"), kind_label("rnn", "classification")
 PERFECT = "clamped (matrix=spread, amount=0.0, hard=False)"  # the oracle, in the routers' study of the RNN
 DENSE = "balanced (k=8, balance=none)"  # `modular` there
+RIGHT: Dose = ("spread", 0.0, False)
 HALF: Dose = ("spread", 0.5, False)
+TENTH: Dose = ("spread", 0.1, True)
 SHARED: Dose = ("block", 2, False)
+MEMBER = ["data_seed", "seed"]
+Ends = tuple[float, float, float]
 
 
 class Studies(NamedTuple):
-    """The studies that the findings come from."""
+    """The studies that the findings come from, under a cosine schedule."""
 
-    first: modtf.Study
-    first_cosine: modtf.Study
+    variants: modtf.Study
     misrouting: modtf.Study
-    factors: modtf.Study
-    cosine: modtf.Study
+    routers: modtf.Study
     open_questions: modtf.Study
-    routers_cosine: modtf.Study
 
 
 def read() -> Studies:
     """Read the archives."""
-    names = ("first", "first_cosine", "misrouting", "misrouting_cosine")
-    first, slow, misrouting, cosine = (modtf.Study.read(DOCS / "study" / f"{name}.zip") for name in names)
-    return Studies(first, slow, misrouting, read_factors(), cosine, read_open_questions(), read_routers())
+    first, misrouting = (
+        modtf.Study.read(DOCS / "study" / f"{name}_cosine.zip") for name in ("first", "misrouting")
+    )
+    return Studies(first, misrouting, read_routers(), read_open_questions())
 
 
 def routing_by_the_rule(studies: Studies) -> str:
-    """Return how much the oracle saves compared with learned routing."""
-    parts = _by_kind(studies.first)
-    ratios = {kind: _against(parts[kind].performance, "gt_modular", "modular") for kind in (MLP, RNN)}
-    models = [_models(parts[kind], "gt_modular", "modular") for kind in (MLP, RNN)]
-    cosine, recurrent = _under_cosine(studies)
-    slow = (
-        _against(cosine.performance, "gt_modular", "modular"),
-        _against(recurrent.performance, PERFECT, DENSE),
-    )
-    trained = _models(cosine, "gt_modular", "modular"), _models(recurrent, PERFECT, DENSE)
-    at_last = _against(cosine.at("last").performance, "gt_modular", "modular")
+    """Return how much perfect routing saves compared with learned routing."""
+    oracle = oracle_over_modular(studies)
+    rows = _by_kind(studies.variants)[MLP].performance
+    rows = rows[(rows["distribution"] == IN) & (rows["num_rules"] == NUM_RULES)]
+    loss = rows.groupby("variant", observed=True)["value"].mean()
     return f"""\
-## 1. Routing by the rule helps at R = {NUM_RULES}
+## 1. Perfect routing helps where rules are linear
 
-All networks here see which rule applies. The oracle, `gt_modular`, always uses the rule's own module; `modular` learns its routing.
-In the MLP, under a cosine schedule, the oracle has {_ci(slow[0], " times the loss of `modular`")}. In the RNN it has
-{_ci(slow[1], " times the loss")}. Each has its own starting rate; there are {trained[0]} in the MLP and {trained[1]} in the RNN.
-At a constant 3e-4 in the MLP it has {_ci(ratios[MLP], " times the loss")}, from {models[0]}. At a constant
-1e-3 in the RNN it has {_ci(ratios[RNN], " times the loss")}, from {models[1]}. Setting: {NUM_RULES} rules, regression, in distribution.
-
-*Caveat*: one width. Losses are means over the last tenth of training. At the last weights the first ratio is {_ci(at_last)}.
-Each constant rate is the same for both variants, and there the RNN is far from trained. Evidence: [a small study](study.md), [routers](routers_results.md).
+In MLP regression the oracle, with one module per rule, has {_ci(oracle["MLP"], " times the loss")} of `modular`, which learns its routing: {loss["gt_modular"]:.2g} against {loss["modular"]:.2g}.
+[Limit](open_questions.md): where rules are small networks, the oracle has {_ci(oracle["MLP, rules are networks"], " times the loss")}.
 """
+
+
+def oracle_over_modular(studies: Studies) -> dict[str, Ends]:
+    """Return the oracle's loss as a multiple of that of `modular`, by network and rules."""
+    variants = _by_kind(studies.variants)[MLP].performance
+    rows = models(studies.open_questions)
+    networks = losses(rows[(rows["form"] == "network") & rows["num_train"].isna()])
+    recurrent = _by_kind(studies.routers)[RNN].performance
+    return {
+        "MLP": _against(variants, "gt_modular", "modular"),
+        "RNN": _against(recurrent, PERFECT, DENSE),
+        "MLP, rules are networks": _against(networks.assign(distribution=IN), "gt_modular", "modular"),
+    }
 
 
 def networks_seldom_find_the_rules(studies: Studies) -> str:
-    """Return the alignment of learned routing, compared with random routing."""
-    parts = _by_kind(studies.first)
-    found = {
-        (kind, variant): _mean(parts[kind], variant, "alignment")
-        for kind in (MLP, RNN)
-        for variant in LEARNED
-    }
-    models = [_models(parts[kind], *LEARNED) for kind in (MLP, RNN)]
-    cosine, recurrent = _under_cosine(studies)
-    trained = _models(cosine, *LEARNED), _models(recurrent, DENSE, "modular_op")
-    slow = [_ci(_mean(cosine, variant, "alignment")) for variant in LEARNED]
-    later = [_ci(_mean(recurrent, variant, "alignment")) for variant in (DENSE, "modular_op")]
+    """Return the alignment of learned routing."""
+    found = {kind: values["modular"] for kind, values in alignments(studies).items()}
+    collapse = _measured(_by_kind(studies.variants)[RNN_CLASSES], "modular", "collapse_avg")
     return f"""\
-## 2. MLPs do not find the rules at R = {NUM_RULES}; the RNN comes near
+## 2. Learned routing seldom finds eight rules
 
-Alignment is a distance from the rules, so lower is better. It is 0 for one module per rule, and {1 - 1 / NUM_RULES:.3f} for random routing.
-The router of `modular` sees the rule and the inputs, that of `modular_op` the rule alone.
-
-| learning rate | `modular` | `modular_op` | from |
-|---|---|---|---|
-| MLP, cosine | {slow[0]} | {slow[1]} | {trained[0]} |
-| RNN, cosine | {later[0]} | {later[1]} | {trained[1]} |
-| MLP, constant 3e-4 | {_ci(found[MLP, "modular"])} | {_ci(found[MLP, "modular_op"])} | {models[0]} |
-| RNN, constant 1e-3 | {_ci(found[RNN, "modular"])} | {_ci(found[RNN, "modular_op"])} | {models[1]} |
-
-![Activation matrices of three variants](images/activation.png)
-
-*Caveat*: small networks with {NUM_RULES} rules and {NUM_RULES} modules. With 2 rules MLPs mostly find them under a cosine schedule. Evidence: [a small study](study.md#under-a-cosine-schedule).
+In MLP regression the routing of `modular` ends at an alignment of {_ci(found[MLP])} where random routing has {1 - 1 / NUM_RULES:.3f}.
+[Limit](study.md): the RNN comes nearer in regression, {_ci(found[RNN])}, but hardly in classification, {_ci(found[RNN_CLASSES])}, where modules collapse (`collapse_avg` {collapse[0]:.2f}).
 """
+
+
+def alignments(studies: Studies) -> dict[str, dict[str, Ends]]:
+    """Return the alignment of learned routing by task type and variant."""
+    variants, routers = _by_kind(studies.variants), _by_kind(studies.routers)
+    names = {"modular": "modular", "modular_op": "modular_op"}
+    parts = {MLP: (variants, names), CLASSES: (variants, names), RNN_CLASSES: (variants, names)}
+    parts[RNN] = (routers, {**names, "modular": DENSE})
+    return {
+        kind: {name: _measured(study[kind], variant, "alignment") for name, variant in shown.items()}
+        for kind, (study, shown) in parts.items()
+    }
 
 
 def sampling_costs_weighting_forgives(studies: Studies) -> str:
     """Return the cost of half of the weight, and of a tenth of the tokens, on wrong modules."""
-    constant, cosine = (_by_kind(study)[MLP] for study in (studies.misrouting, studies.cosine))
-    half, tenth = (_price(constant, *which) for which in (HALF, TENTH))
-    slow_half, slow_tenth = (_price(cosine, *which) for which in (HALF, TENTH))
-    last_half, last_tenth = (_price(cosine.at("last"), *which) for which in (HALF, TENTH))
+    found = shares(studies)
     return f"""\
-## 3. A mixture forgives far more than a wrong choice
+## 3. A mixture forgives more than a wrong choice
 
-With half of every token's weight on wrong modules, an MLP has {_ci(slow_half, " times the loss of perfect routing")}.
-With a tenth of its tokens sent to a wrong module, it has {_ci(slow_tenth, " times perfect routing's loss")}.
-Routing was fixed, not learned, and the same in training and evaluation. Setting: regression, in distribution, a cosine schedule, each routing at its own
-starting rate, five tasks, means over the last tenth of training.
-
-*Caveat*: the multiples depend on the checkpoint and on the learning rate. At the last weights they are {_ci(last_half)} and {_ci(last_tenth)}.
-At a constant 3e-4, where perfect routing's loss is far larger, they are {_ci(half)} and {_ci(tenth)}, over ten tasks.
-Modules trained with perfect routing forgive much less ([the cost of misrouting](misrouting.md)).
+With a tenth of the tokens on a wrong module, an MLP keeps {_percent(found["a tenth of tokens wrong"])} of the spread of the labels.
+With half of every token's weight on wrong modules it keeps {_percent(found["half of the weight wrong"])}.
+[Limit](misrouting.md): routing is fixed, and the same in training and evaluation.
 """
 
 
-def training_against_asking(studies: Studies) -> str:
-    """Return the cross of trained and asked routing."""
-    crosses = [cross(studies.cosine, COSINE), cross(studies.misrouting)]
-    by_schedule = [table.set_index(["kind", "distribution", "trained", "asked"]) for table in crosses]
+def shares(studies: Studies) -> dict[str, Ends]:
+    """Return the loss of fixed routings in % of the best constant answer's, in regression."""
+    part = _by_kind(studies.misrouting)[MLP]
+    constant = final_performance(part).groupby(MEMBER, observed=True)["constant"].median()
+    constant = constant.rename("value").reset_index()
+    routings = {"perfect": RIGHT, "half of the weight wrong": HALF, "a tenth of tokens wrong": TENTH}
+    found = {}
+    for name, which in routings.items():
+        value, low, high = _ends(_fixed(part, which), constant)
+        found[name] = (100 * value, 100 * low, 100 * high)
+    return found
 
-    def ratio(number: int, trained: str, asked: str, unit: str) -> str:
-        row = by_schedule[number].loc[(MLP, IN, trained, asked)]
-        form = ",.0f" if row.low > 100 else ".1f"
-        return _ci(with_interval(row["mean"], row.low, row.high, form), unit)
 
+def training_against_evaluation(studies: Studies) -> str:
+    """Return the cross of the routing in training and in evaluation."""
+    table = cross(studies.misrouting, COSINE).set_index(["kind", "distribution", "trained", "asked"])
+    share = {
+        ways: tuple(table.loc[(MLP, IN, *ways), ["share", "share_low", "share_high"]])
+        for ways in ((RULES, WRONG), (WRONG, WRONG))
+    }
     return f"""\
-## 4. Misrouting costs more in evaluation than in training
+## 4. Modules can learn to live with misrouting
 
-In the MLP a tenth of the tokens goes to wrong modules. If only training is misrouted, modules have
-{ratio(0, WRONG, RULES, " times the loss of perfect routing")}. If only evaluation is misrouted, they have
-{ratio(0, RULES, WRONG, " times the loss of perfect routing")}. Setting: regression, in distribution, a cosine schedule, each routing at its own
-starting rate, five tasks. At a constant rate of 3e-4 the multiples are
-{ratio(1, WRONG, RULES, "")} and {ratio(1, RULES, WRONG, "")}, over ten tasks.
-
-![Loss of modules trained and evaluated with perfect routing or with a tenth of the tokens misrouted](images/misrouting_cross.png)
-
-*Caveat*: only the last weights were evaluated, with one seed per task. Under cosine perfect routing's loss is almost zero, so multiples of it are large.
-Evidence: [the cost of misrouting](misrouting.md).
+If a tenth of the tokens is misrouted in evaluation alone, the loss is {_percent(share[RULES, WRONG])} of the spread.
+[This follows from the rules](misrouting.md). If training was misrouted as well, it is {_percent(share[WRONG, WRONG])}.
 """
 
 
 def alignment_and_price(studies: Studies) -> str:
-    """Return two matrices of equal alignment, and how well alignment ranks the final matrices of routers."""
-    parts = [_by_kind(study)[MLP] for study in (studies.cosine, studies.misrouting)]
-    within = [_price(parts[0], *which) for which in (HALF, SHARED)]
-    slow, constant = ([_price(part, *which, where=OUT) for which in (HALF, SHARED)] for part in parts)
-    rows = agreements(studies.factors)
-    weighted, sampled = (
-        sorted((cells[0].split()[0] for _, runs, *cells in rows if runs.startswith(way)), key=float)
-        for way in WAYS.values()
-    )
+    """Return two matrices of equal alignment, and whether better aligned routers perform better."""
+    part = _by_kind(studies.misrouting)[MLP]
+    half, shared = (_ends(_fixed(part, which, OUT), _fixed(part, RIGHT, OUT)) for which in (HALF, SHARED))
+    perfect = _fixed(part, RIGHT, OUT)["value"].mean()
+    mlp, rnn = (_within_tasks(_by_kind(studies.routers)[kind]) for kind in (MLP, RNN))
     return f"""\
 ## 5. Equal alignment can hide very different costs
 
-Two fixed routings both have an alignment of 0.5. In the first (`spread` .5), each rule's own module has half of the weight, and the others share the rest.
-In the second (`block` 2), two rules share two modules evenly. Out of distribution, under a cosine schedule, the first has
-{_ci(slow[0], " times perfect routing's loss")}. The second has {_ci(slow[1], " times perfect routing's loss")}. Setting: MLP regression,
-weighted, five tasks. At a constant rate of 3e-4 they have {_ci(constant[0])} and {_ci(constant[1])} times it (ten tasks).
-In distribution no difference between them is shown. Under cosine they have {_ci(within[0])} and {_ci(within[1])} times it there.
-
-Among the matrices that trained routers reach, a matrix farther from the rules tends to cost more if its modules are weighted. Spearman's correlation within a task
-lies between {weighted[0]} and {weighted[-1]} in distribution ({len(weighted)} task types; constant rates). If they are sampled, it lies between {sampled[0]} and {sampled[-1]}.
-
-*Caveat*: the first two matrices were made by hand. Evidence: [the cost of misrouting](misrouting.md).
+Out of distribution, routing that shares two modules between two rules has {_ci(shared, " times perfect routing's loss")} of {perfect:.2g}; a mixture with the same alignment has {half[0]:.2g} times it.
+[Limit](misrouting.md): both matrices are made by hand. Among learned routers, alignment and loss correlate in the RNN, {_ci(rnn)}, and perhaps in the MLP, {_ci(mlp)}.
 """
 
 
 def balance_is_not_specialisation(studies: Studies) -> str:
-    """Return the load and the alignment of random routing, compared with a collapsing router."""
-    slow, constant = (_load_and_alignment(study) for study in (studies.routers_cosine, studies.factors))
+    """Return the rank correlation of even load with alignment."""
+    table = studies.routers.judged_measures
+    same = (table["measure"] == "load_variation") & (table["over"] == BY_RULES)
+    rows = table[same].set_index("kind")
+    rnn, ends = rows.loc[RNN], ("correlation", "low", "high")
+    recurrent = (
+        f"it is {_ci(tuple(rnn[list(ends)]))}" if np.isfinite(rnn["low"]) else "too few routers have learned"
+    )
     return f"""\
-## 6. Balance is not specialisation
+## 6. There is no evidence that balance means specialisation
 
-In the MLP it is not shown that routers with more even load align better with the rules. In regression the rank correlation is {slow[MLP]},
-in classification {slow[CLASSES]}. In the RNN it is {slow[RNN]}. A positive value means: the more even, the better aligned.
-Setting: a cosine schedule, each router at its own starting rate, five tasks. At constant rates the three are {constant[MLP]}, {constant[CLASSES]}
-and {constant[RNN]}. Intervals are over routers and tasks. Random routing is perfectly balanced and carries no information about the rule.
-
-*Caveat*: ten routers in the MLP, six in the RNN. Evidence: [which measures track specialisation](measures.md).
+In MLP regression, even load and alignment with the rules have a rank correlation of {_ci(tuple(rows.loc[MLP, list(ends)]))} over ten routers.
+[Limit](measures.md): in the RNN {recurrent} to judge this.
 """
 
 
 def routing_by_the_rule_saves_data(studies: Studies) -> str:
-    """Return how many examples the oracle needs for the loss that others reach with many."""
+    """Return how many times as many examples `modular` needs."""
     rows = models(studies.open_questions.at("best"), "num_train")
-    found = losses(rows[rows["arch"] == "mlp"])
-    _, matched = examples_of(found)
-    most = matched["num_train"].max()
-    needed = matched[matched["num_train"] == most].set_index("variant")["text"]
+    needed, _ = examples_of(losses(rows[rows["arch"] == "mlp"]))
+    fewest = needed["num_train"].min()
+    row = needed[(needed["num_train"] == fewest) & (needed["variant"] == "modular")].iloc[0]
     return f"""\
-## 7. Routing by the rule saves data
+## 7. Perfect routing needs fewer examples
 
-The oracle needs {_ci(needed["modular"], " examples")} for the loss that `modular` reaches with {most:,.0f} examples. For the loss of
-`monolithic` with as many it needs {_ci(needed["monolithic"], " examples")}. Setting: MLP, {NUM_RULES} rules, regression, in distribution,
-{num_models(found)}, cosine schedule.
-
-*Caveat*: one width, and the same number of steps for every number of examples. The checkpoint is the one with the lowest loss on fresh
-validation examples. Evidence: [answers to open questions](open_questions.md#finite-data).
+For the loss that the oracle reaches with {fewest:.0f} examples, `modular` needs {_ci(tuple(row[ENDS]), " times as many")}.
+[Limit](open_questions.md): one width, and equally many steps for every number of examples.
 """
 
 
@@ -218,7 +197,7 @@ FINDINGS: tuple[Callable[[Studies], str], ...] = (
     routing_by_the_rule,
     networks_seldom_find_the_rules,
     sampling_costs_weighting_forgives,
-    training_against_asking,
+    training_against_evaluation,
     alignment_and_price,
     balance_is_not_specialisation,
     routing_by_the_rule_saves_data,
@@ -230,53 +209,102 @@ def texts(studies: Studies) -> dict[str, list[str]]:
     return {"findings.md": [finding(studies) for finding in FINDINGS]}
 
 
+def draw(studies: Studies, folder: Path = DOCS / "images") -> list[Path]:
+    """Draw the first three findings."""
+    figure = Figure(figsize=(11.5, 2.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    first, second, third = figure.subplots(1, 3)
+    _points(first, oracle_over_modular(studies))
+    first.axvline(1, color="#999999", lw=0.8)
+    first.set(
+        xscale="log",
+        xticks=[0.1, 0.3, 1, 3],
+        title="1",
+        xlabel="loss of the oracle / loss of modular\n← better",
+    )
+    first.set_xticklabels(["0.1", "0.3", "1", "3"])
+    found = alignments(studies)
+    _points(second, {kind: values["modular"] for kind, values in found.items()}, "modular", 0.1)
+    _points(
+        second, {kind: values["modular_op"] for kind, values in found.items()}, "modular_op", -0.1, "#D55E00"
+    )
+    second.axvline(1 - 1 / NUM_RULES, color="#999999", lw=0.8)
+    second.set(title="2", xlim=(0, 1), xlabel="alignment (line: random routing)\n← better")
+    second.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.12))
+    _points(third, shares(studies))
+    third.set(xscale="log", title="3", xlabel="loss, % of label spread\n← better")
+    path = folder / "findings.png"
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    return [path]
+
+
+def _points(
+    axes, rows: dict[str, Ends], label: str = "", shift: float = 0.0, colour: str = "#0072B2"
+) -> None:
+    for place, (value, low, high) in enumerate(rows.values()):
+        axes.errorbar(
+            value, place - shift, xerr=[[value - low], [high - value]], fmt="o", color=colour, ms=5,
+            label=label if label and not place else None,
+        )  # fmt: skip
+    axes.set_yticks(range(len(rows)), list(rows), fontsize=9)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
 def _by_kind(study: modtf.Study) -> dict[str, modtf.Study]:
-    return {kind_label(*part.kinds[0][:2]): part for part in study.by_kind if part.kinds[0][0] != "mha"}
+    return {kind_label(*part.kinds[0][:2]): part for part in study.by_kind}
 
 
-def _under_cosine(studies: Studies) -> tuple[modtf.Study, modtf.Study]:
-    """Return the MLP's variants, and all rows of the RNN, in regression."""
-    return _by_kind(studies.first_cosine)[MLP], _by_kind(studies.routers_cosine)[RNN]
+def _against(rows: pd.DataFrame, variant: str, other: str) -> Ends:
+    rows = rows[(rows["distribution"] == IN) & (rows["num_rules"] == NUM_RULES)]
+    return _ends(rows[rows["variant"] == variant], rows[rows["variant"] == other])
 
 
-def _against(performance: pd.DataFrame, variant: str, other: str) -> str:
-    rows = performance[(performance["distribution"] == IN) & (performance["num_rules"] == NUM_RULES)]
-    return times(rows[rows["variant"] == variant], rows[rows["variant"] == other])
+def _ends(rows: pd.DataFrame, others: pd.DataFrame) -> Ends:
+    """Return the ratio of two tables on the same tasks, with its interval."""
+    [row] = ratios_to(rows, others)[ENDS].to_numpy()
+    return tuple(map(float, row))
 
 
-def _price(part: modtf.Study, matrix: str, amount: float, sampled: bool, where: str = IN) -> str:
+def _fixed(part: modtf.Study, which: Dose, where: str = IN) -> pd.DataFrame:
     rows = with_doses(part)
     rows = rows[rows["distribution"] == where]
-    same = (rows["matrix"] == matrix) & (rows["amount"] == amount) & (rows["drawn"] == sampled)
-    perfect = (rows["matrix"] == "spread") & (rows["amount"] == 0)
-    return times(rows[same], rows[perfect])
+    return rows[(rows["matrix"] == which[0]) & (rows["amount"] == which[1]) & (rows["drawn"] == which[2])]
 
 
-def _mean(part: modtf.Study, variant: str, measure: str) -> str:
+def _measured(part: modtf.Study, variant: str, measure: str) -> Ends:
     rows = part.results
     same = (rows["variant"] == variant) & (rows["measure"] == measure) & (rows["num_rules"] == NUM_RULES)
     found = mean_evidence(rows[same], "value", "", level=part.level)
-    return with_interval(found.value, *found.interval)
+    return (found.value, *found.interval)
 
 
-def _ci(words: str, unit: str = "") -> str:
-    """Return "0.66 times the loss (95% CI 0.58 to 0.76)" for "0.66 (0.58 to 0.76)"."""
-    value, interval = words.split(" ", 1)
-    return f"{value}{unit} (95% CI {interval[1:]}"
+def _within_tasks(part: modtf.Study) -> Ends:
+    """Return Spearman's correlation of alignment with loss over learned routers, the mean over tasks."""
+    results, rows = part.results, part.performance
+    rows = rows[(rows["distribution"] == IN) & ~rows["variant"].astype(str).str.startswith("clamped")]
+    measured = results[results["measure"] == "alignment"][["variant", *MEMBER, "value"]]
+    pairs = rows.merge(measured, on=["variant", *MEMBER], suffixes=("", "_alignment")).dropna(
+        subset=["value_alignment"]
+    )
+    found = agreement(
+        {task: (each["value_alignment"], each["value"]) for task, each in pairs.groupby("data_seed")}
+    )
+    return (found.value, *found.interval)
 
 
-def _load_and_alignment(study: modtf.Study) -> dict[str, str]:
-    """Return the rank correlation of even load with alignment, by task type."""
-    table = study.judged_measures
-    same = (table["measure"] == "load_variation") & (table["over"] == BY_RULES)
-    rows = table[same].set_index("kind").loc[[MLP, CLASSES, RNN]].itertuples()
-    return {row.Index: _ci(with_interval(row.correlation, row.low, row.high, "+.2f")) for row in rows}
+def _ci(ends: Ends, unit: str = "") -> str:
+    """Return "0.66 times the loss (0.58 to 0.76)"."""
+    value, low, high = (f"{end:.2f}" if abs(end) < 1 else f"{end:.2g}" for end in ends)
+    return f"{value}{unit} ({low} to {high})"
 
 
-def _models(part: modtf.Study, *variants: str) -> str:
-    rows = part.performance
-    return num_models(rows[(rows["num_rules"] == NUM_RULES) & rows["variant"].isin(variants)])
+def _percent(ends: Ends) -> str:
+    value, low, high = (f"{end:.1g}" if end < 0.1 else f"{end:.2g}" for end in ends)
+    return f"{value}% ({low} to {high})"
 
 
 if __name__ == "__main__":
-    print("\n".join(texts(read())["findings.md"]))
+    read_studies = read()
+    draw(read_studies)
+    print("\n".join(texts(read_studies)["findings.md"]))

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/misrouting.md from docs/study/misrouting.zip, and print its tables.
+"""Print the tables of docs/misrouting.md at constant rates from docs/study/misrouting.zip.
 
 draw_cross.py draws the figure on top of the page; draw_prices.py makes its table of trained routers.
 
@@ -25,7 +25,6 @@ from modtf.experiments.modarch.given import WAYS, distance, effect, saved, times
 from modtf.experiments.modarch.studies.misrouting import DOSES
 from modtf.metrics import inverse_mutual_information
 from modtf.models.routers.clamped import clamped_matrix
-from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table
 from modtf.results import find_cells
 from modtf.studies import load_study
@@ -141,12 +140,6 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"misrouting.md": [*tables, *made, stands_on(study.cells, "last", crossed(study))]}
 
 
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Write a picture for every setting."""
-    return write_pngs({picture.name: picture for picture in study.figure("misrouting")}, folder)
-
-
 if __name__ == "__main__":
     trained = read()
-    draw(trained)
     print("\n\n".join(texts(trained)["misrouting.md"]))

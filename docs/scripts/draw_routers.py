@@ -1,4 +1,4 @@
-"""Draw the figures of docs/routers_results.md from docs/study/factors.zip, and print its tables.
+"""Print the tables of docs/routers_results.md and docs/constant_rates.md from docs/study/factors.zip.
 
 modtf sweep --study=factors --out=studies/factors
 modtf sweep --study=factors_twins --out=studies/factors
@@ -22,7 +22,6 @@ from modtf.analysis.rows import performance_rows
 from modtf.analysis.table import table_cells
 from modtf.experiments.modarch.claims.misrouting import MARGIN, NARROWER
 from modtf.experiments.modarch.given import GIVEN, WAYS, effect, times
-from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table, with_interval
 from modtf.results import CellFolder, find_cells
 from modtf.studies import load_study
@@ -46,6 +45,7 @@ SPARSE = [(f"{few}{how}", f"{more}{how}") for how in ("", ", penalty", ", bias")
           if (how, more) != (", bias", "dense")]  # fmt: skip
 CHOSEN = [("expert choice 1", "top-1, penalty"), ("expert choice 2", "top-2, penalty")]
 LEARNED = [(name, "uniform") for name in ("dense", "top-2, penalty", "expert choice 2")]
+LEARNED += [(f"expert choice {capacity}", "dense") for capacity in (1, 2)]
 SCOPES = [("top-1, penalty a sequence", "top-1, penalty")]
 
 
@@ -200,25 +200,11 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         if any("start" in cell.cell["model_options"] for cell in part.cells):
             made += [started(part, "alignment", ".2f", ends=True), started(part, "loss", ".4f")]
         tables += [titled(part, "constant rates", table) for table in made]
+    cosine = modtf.Study.read(DOCS / "study" / "factors_cosine.zip")
+    tables += [titled(part, "cosine schedule", effects(part)) for part in cosine.by_kind]
     return {"routers_results.md": tables}
-
-
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Draw a picture for every task type: routers and paired runs, compared with fixed routing."""
-    kinds = {part.kinds[0][:2] for part in study.by_kind}
-    given = find_cells(MISROUTING)
-    given = [cell for cell in given if (cell.cell["arch"], cell.cell["setting"]) in kinds]
-    whole = [folder for part in study.by_kind for folder in _with_twins(part)]
-    trained = [
-        cell
-        for cell in study.cells
-        if cell.cell["variant"] != GIVEN or any(of in cell.cell["model_options"] for of in whole)
-    ]
-    pictures = modtf.Study.read([*given, *trained]).figure("misrouting")
-    return write_pngs({one.name.replace("misrouting", "routers"): one for one in pictures}, folder)
 
 
 if __name__ == "__main__":
     trained = read()
-    draw(trained)
     print("\n\n".join(texts(trained)["routers_results.md"]))

@@ -1,7 +1,4 @@
-"""Draw the figures of docs/study.md from its results alone: `python docs/scripts/draw_study.py`.
-
-It reads docs/study/first.zip, writes docs/images/study_*.png, and prints the tables of docs/study.md.
-"""
+"""Print the tables of docs/study.md from docs/study/first.zip: `python docs/scripts/draw_study.py`."""
 
 from pathlib import Path
 from typing import Any
@@ -25,18 +22,10 @@ from modtf.analysis.comparable import CHOICES
 from modtf.analysis.contents import stands_on
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.ratios import as_ratio
-from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table, with_interval
 
 DOCS = Path(__file__).parents[1]
-IMAGES = DOCS / "images"
 RESULTS = DOCS / "study" / "first.zip"
-PICTURES = (
-    "ranking",
-    "paired_comparisons",
-    "performance_vs_num_rules",
-    "collapse_and_specialisation_vs_num_rules",
-)
 NUM_RULES = 8  # the R that all task types were run with
 INFORMED = ("modular_op", "gt_modular")
 LOUD = {SUPPORTED: "**supported**", CONTRADICTED: "**contradicted**", DEPENDS: "differs"}
@@ -128,14 +117,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     }
 
 
-def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
-    """Write the pictures of the pages."""
-    # of a figure's several pictures, the last is the one by task type
-    return write_pngs({f"study_{name}": study.figure(name)[-1] for name in PICTURES}, folder)
-
-
 if __name__ == "__main__":
     first = read()
-    draw(first)
     for page, tables in texts(first).items():
         print(f"{page}\n\n" + "\n\n".join(tables))
