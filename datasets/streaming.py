@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from modtf.base.cache import Cache
 from modtf.base.checks import check_integer
-from modtf.base.kept import Kept
 from modtf.datasets import host_ops
 from modtf.datasets.families.base import Parameters
 from modtf.datasets.plan import StreamPlan
@@ -16,7 +16,7 @@ from modtf.tasks.task import Task
 
 LAST_STEP = 1 << 62  # the end of its block still fits an int64
 #: shape of a plan -> the program that lone members share; one training and its evaluations need fewer
-_shared_programs = Kept(16)
+_shared_programs = Cache(16)
 
 
 def stream(
@@ -140,7 +140,7 @@ def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
     if plan.data.members_share_programs and not population.has_axis:
         with tf.init_scope():
             key, parameters = tf.nest.map_structure(lambda t: t[0], _members(plan))
-        lone, traced = (key, {**parameters, **bank}), _shared_programs.of(plan.shape, lambda: traced)
+        lone, traced = (key, {**parameters, **bank}), _shared_programs.get_or_make(plan.shape, lambda: traced)
 
     def starting_at(step: Any, given: Mapping[str, tf.Tensor] | None = None) -> tf.data.Dataset:
         made = tf.data.Dataset.counter(step // steps).map(

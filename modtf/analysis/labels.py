@@ -37,7 +37,7 @@ def known_variants(archs: Iterable[str] = FAMILIES) -> list[str]:
     return list(dict.fromkeys(variant.name for variant in variants))
 
 
-def said_by_families(frame: pd.DataFrame, attribute: str) -> str:
+def family_attribute(frame: pd.DataFrame, attribute: str) -> str:
     """Return the "reference" or "checkpoint" of a table's families; raise `ValueError` if they differ."""
     values = {getattr(FAMILIES[arch], attribute) for arch in frame["arch"].unique()}
     if len(values) > 1:

@@ -18,7 +18,7 @@ from modtf.analysis.intervals import (
     t_interval,
     warn_of_weights,
 )
-from modtf.analysis.labels import known_variants, said_by_families, with_kinds
+from modtf.analysis.labels import family_attribute, known_variants, with_kinds
 from modtf.analysis.ranking import share_error
 from modtf.analysis.rows import activation_rows, performance_rows
 from modtf.base.checks import check_choice, check_level
@@ -186,7 +186,7 @@ def against(frame: pd.DataFrame, baseline: str | None = None, level: float = LEV
         >>> against(study.results).query("measure == 'collapse_worst'")  # doctest: +SKIP
     """
     variants = list(frame["variant"].drop_duplicates().sort_values())
-    baseline = said_by_families(frame, "reference") if baseline is None else baseline
+    baseline = family_attribute(frame, "reference") if baseline is None else baseline
     check_choice("baseline", baseline, variants)
     measured = activation_rows(frame, directed=True).assign(distribution=NO_CONDITION)
     rows = pd.concat([performance_rows(frame), measured])

@@ -15,7 +15,7 @@ import pandas as pd
 from modtf.analysis import contents
 from modtf.analysis.comparable import CHOICES, check_checkpoint, parts_of, select_checkpoint, select_protocols
 from modtf.analysis.intervals import LEVEL
-from modtf.analysis.labels import in_report_order, said_by_families, variant_label, with_kinds, with_variants
+from modtf.analysis.labels import family_attribute, in_report_order, variant_label, with_kinds, with_variants
 from modtf.analysis.learned import shares_learned
 from modtf.analysis.rows import activation_rows, performance_rows
 from modtf.analysis.tracking import judge_measures, learned_measures
@@ -61,7 +61,7 @@ class TrainedModels:
                 "modtf.load_results returns."
             )
         check_level(level)
-        self.checkpoint = checkpoint if checkpoint is not None else said_by_families(results, "checkpoint")
+        self.checkpoint = checkpoint if checkpoint is not None else family_attribute(results, "checkpoint")
         rows = select_protocols(with_categories(results), protocols)
         self._every = with_kinds(with_variants(rows))  # all checkpoints
         self.results = select_checkpoint(self._every, self.checkpoint)

@@ -28,7 +28,7 @@ def load_plugin(location: str | Path) -> str:
     """
     text = str(location)
     if not (text.endswith(".py") or "/" in text):
-        with _said_of(text):
+        with _explained(text):
             import_module(text)
         return text
     path = Path(text).resolve()
@@ -50,7 +50,7 @@ def load_plugin(location: str | Path) -> str:
     assert spec is not None
     assert spec.loader is not None
     sys.modules[name] = module = util.module_from_spec(spec)  # a class finds its module by this name
-    with _said_of(text):
+    with _explained(text):
         try:
             spec.loader.exec_module(module)
         except BaseException:
@@ -60,7 +60,7 @@ def load_plugin(location: str | Path) -> str:
 
 
 @contextmanager
-def _said_of(text: str) -> Iterator[None]:
+def _explained(text: str) -> Iterator[None]:
     try:
         yield
     except Terminated:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from modtf.base.checks import check_choice, check_path, check_type
 from modtf.base.files import check_writable, remove_unfinished, write_text
-from modtf.engines.lock import held
+from modtf.engines.lock import locked
 from modtf.engines.state import (
     State,
     check_identity,
@@ -117,7 +117,7 @@ def run_cell(
         print(f"{cell.label}: one device is used, because its members train one after the other.")
         strategy = None
     model = _model(cell, strategy)  # an invalid model fails before anything is written
-    with held(out, cell.folder, wait=wait):
+    with locked(out, cell.folder, wait=wait):
         state = state_under_lock(cell, out, state)
         if state.name != "finished":
             train = train_in_turn if alone else train_cell

@@ -18,13 +18,13 @@ from filelock import FileLock, SoftFileLock, Timeout
 from modtf.base.files import read_text, write_text
 from modtf.results.schema import PRIVATE
 
-PATIENCE = 0.3  # seconds to wait for a lock: `is_held` of another process takes it for less
+PATIENCE = 0.3  # seconds to wait for a lock: `is_locked` of another process takes it for less
 UNKNOWN = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # the file system has no locks
 NO_LOCKS = "{} is on a file system that cannot lock files, so two processes might run the same cell. "
 NO_LOCKS += "Choose a folder on another file system as --out."
 
 
-class HeldError(ValueError):
+class LockedError(ValueError):
     """Another process works on the cell."""
 
 
@@ -33,11 +33,11 @@ class NoLocksError(ValueError):
 
 
 @contextmanager
-def held(out: str | Path, name: str, *, wait: bool = False) -> Iterator[None]:
+def locked(out: str | Path, name: str, *, wait: bool = False) -> Iterator[None]:
     """Hold the lock of the cell in folder `name` of a study against all other processes and threads.
 
-    Raises `HeldError`, which names the holder, unless `wait` is set; `NoLocksError` if the file system has no
-    locks: filelock's substitute outlives a killed process.
+    Raises `LockedError`, which names the holder, unless `wait` is set; `NoLocksError` if the file system has
+    no locks: filelock's substitute outlives a killed process.
     """
     path = Path(out, PRIVATE, "locks", name + ".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def held(out: str | Path, name: str, *, wait: bool = False) -> Iterator[None]:
         who = "another process"
         with contextlib.suppress(OSError, ValueError):
             who = read_text(holder)
-        raise HeldError(
+        raise LockedError(
             f"{Path(out, name)} is in use by {who}. Wait until it ends (run --wait), or choose another --out."
         ) from None
     except (NotImplementedError, OSError) as error:
@@ -66,12 +66,12 @@ def held(out: str | Path, name: str, *, wait: bool = False) -> Iterator[None]:
         lock.release()
 
 
-def is_held(out: str | Path, name: str) -> bool:
+def is_locked(out: str | Path, name: str) -> bool:
     """Return whether a process works on a cell."""
     try:
-        with held(out, name):
+        with locked(out, name):
             return False
-    except HeldError:
+    except LockedError:
         return True
 
 
@@ -79,7 +79,7 @@ def remove_left(out: str | Path, name: str = "*") -> None:
     """Remove the file that names a cell's holder, if a kill left it behind and nobody holds the cell."""
     for holder in Path(out, PRIVATE, "locks").glob(f"{name}.txt"):
         with contextlib.suppress(NoLocksError, OSError):  # such as a read-only folder
-            is_held(out, holder.stem)  # takes a free lock, and removes the file
+            is_locked(out, holder.stem)  # takes a free lock, and removes the file
 
 
 def this_process() -> str:

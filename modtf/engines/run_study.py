@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from modtf.base.words import plural, progress_bar
-from modtf.engines.lock import is_held
+from modtf.engines.lock import is_locked
 from modtf.engines.state import State, state_of, write_asked
 from modtf.engines.work import Engine, Event, Outcome, Work, nothing_to_do
 from modtf.tasks.cell import Cell
@@ -59,7 +59,7 @@ def run_study(cells: Sequence[Cell], work: Work, engine: Engine, *, shown: bool 
                 progress.say(
                     f"{plural(len(todo), 'cell')} left, in use by other processes; waiting for them."
                 )
-                while all(is_held(work.out, cell.folder) for cell in todo):
+                while all(is_locked(work.out, cell.folder) for cell in todo):
                     time.sleep(POLL)
     finally:
         progress.close()

@@ -15,7 +15,7 @@ from modtf.base.files import atomic_path
 from modtf.base.registry import resolve
 from modtf.base.words import LOGS
 from modtf.evaluation.evaluator import Evaluator
-from modtf.evaluation.programs import lend
+from modtf.evaluation.programs import reuse
 from modtf.evaluation.scores import Scores, stack_scores, without
 from modtf.models.base import ModularModel
 from modtf.models.build import parameters_of_member
@@ -49,7 +49,7 @@ def train_cell(
     population = population or cell.population
     label = cell.label if population.has_axis else f"{cell.label} {folder.name}"
     measures = partial(Evaluator, model, population, cell.protocol.evaluation, data=data)
-    with lend(_lent_as(cell, model, data), model, population, measures) as (model, evaluator):
+    with reuse(_reuse_key(cell, model, data), model, population, measures) as (model, evaluator):
         context = TrainerContext(
             cell, population, model, evaluator, folder, callbacks, label, data=data, **how
         )
@@ -159,7 +159,7 @@ def shape_of(cell: Cell, model: keras.Model) -> Hashable:
     return type(model), routers, type(cell.task.family), json.dumps(config, sort_keys=True)
 
 
-def _lent_as(cell: Cell, model: keras.Model, data: str) -> Hashable:
+def _reuse_key(cell: Cell, model: keras.Model, data: str) -> Hashable:
     """Return a key that is equal for cells that can share a model; None if this model cannot be shared."""
     trainer, shape = cell.task.family.variant(cell.variant).trainer, shape_of(cell, model)
     if trainer != TRAINER and not getattr(resolve(trainer), "reusable", False):  # it may freeze weights

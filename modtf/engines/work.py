@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from modtf.base.files import FULL
 from modtf.base.plugins import load_plugin
 from modtf.base.registry import resolve
-from modtf.engines.lock import HeldError, NoLocksError, held, this_process
+from modtf.engines.lock import LockedError, NoLocksError, locked, this_process
 from modtf.engines.state import State, finishing, state_of, state_under_lock, write_error
 from modtf.results.manifest import diverged
 from modtf.tasks.cell import Cell
@@ -77,10 +77,10 @@ def work_on(cell: Cell, work: Work, function: CellFunction, report: Report = lam
         state = state_of(cell, work.out)
         if outcome := nothing_to_do(state, work):
             return outcome
-        with held(work.out, cell.folder):
+        with locked(work.out, cell.folder):
             state = state_under_lock(cell, work.out, state)
             return nothing_to_do(state, work) or _finish(cell, work, state, function, report)
-    except HeldError:
+    except LockedError:
         return Outcome("busy")
     except NoLocksError as error:
         return Outcome("stopped", str(error))

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from modtf.base.kept import Kept
+from modtf.base.cache import Cache
 from modtf.evaluation.batches import Source
 from modtf.evaluation.elementwise import error_of, loss_of
 from modtf.evaluation.programs import programs_of, with_xla
@@ -46,7 +46,7 @@ class Accumulator:
         parts: Mapping[str, Sequence[str]],
     ):
         self.model, self.metrics, self.parts = model, dict(metrics), parts
-        self._readers = Kept()
+        self._readers = Cache()
 
     @cached_property
     def _outputs(self) -> Outputs:
@@ -55,7 +55,7 @@ class Accumulator:
     def run(self, source: Source, steps: int, number: int = 0, of: int = 1) -> Iterator[State]:
         """Yield the metrics after `steps` batches of each of a source's datasets: see `Source.share`."""
         with programs_of(self._outputs), source.share(steps, number, of) as iterator:
-            read = self._readers.of(source.program, lambda: self._reader(source.make))
+            read = self._readers.get_or_make(source.program, lambda: self._reader(source.make))
             for _ in range(source.count):
                 for metric in self.metrics.values():
                     metric.reset_state()

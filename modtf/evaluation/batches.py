@@ -143,7 +143,7 @@ def _is_small(elements: Any) -> bool:
 
 def evaluation_batches(population: Population, *which: Any) -> Source:
     """Return the result of `make_batches`, built once for all models of a population."""
-    return pipelines_of(population).of(which, lambda: make_batches(population, *which))
+    return pipelines_of(population).get_or_make(which, lambda: make_batches(population, *which))
 
 
 def make_batches(

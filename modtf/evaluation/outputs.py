@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from modtf.base.kept import Kept
+from modtf.base.cache import Cache
 from modtf.datasets.streaming import stream
 from modtf.evaluation.batches import alike
 from modtf.models.base import ModularModel
@@ -22,7 +22,7 @@ from modtf.tasks.protocol import Evaluation
 from modtf.tasks.task import Task
 
 EXAMPLES = 2
-_kept_examples = Kept(8)  # several models share them, since TensorFlow prepares each pipeline anew
+_kept_examples = Cache(8)  # several models share them, since TensorFlow prepares each pipeline anew
 TOLERANCE = 1e-3  # of the sum of an activation, for models in half precision
 LONGEST = 300  # characters of an error from a user's model
 
@@ -135,7 +135,9 @@ def _check_outputs(model: keras.Model, population: Population, **condition: Any)
 def _examples(population: Population, condition: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return a few examples under a condition: those of the first population of that shape and condition."""
     key = population.family, population.shape, repr(sorted(condition.items()))
-    return _kept_examples.of(key, lambda: next(iter(stream(population, EXAMPLES, "validation", **condition))))
+    return _kept_examples.get_or_make(
+        key, lambda: next(iter(stream(population, EXAMPLES, "validation", **condition)))
+    )
 
 
 def _check_target(output: Any, inputs: tuple[int, ...], target: tuple[int, ...], task: Task) -> None:

@@ -5,11 +5,11 @@
 | training functions of a model | the same settings | with the model, or when it is compiled otherwise |
 | programs of an evaluation | the next evaluation | with the evaluator, whose `Accumulator` has them |
 | iterators of a pipeline | the next evaluation | with the pipeline, and before Python ends |
-| a trained model and its evaluator | the next cell of the same shape | with its `Kept` |
-| pipelines of a population | its other variants, widths | with their `Kept` |
-| the program of a lone member's stream | other members | with its `Kept` in `modtf.datasets.streaming` |
-| examples on which models are tried | other models | with their `Kept` in `modtf.evaluation.outputs` |
-| a frozen network and its stages | other members | with its `Kept` in the corruptions' `modules` |
+| a trained model and its evaluator | the next cell of the same shape | with its `Cache` |
+| pipelines of a population | its other variants, widths | with their `Cache` |
+| the program of a lone member's stream | other members | with its `Cache` in `modtf.datasets.streaming` |
+| examples on which models are tried | other models | with their `Cache` in `modtf.evaluation.outputs` |
+| a frozen network and its stages | other members | with its `Cache` in the corruptions' `modules` |
 
 A model with more than `LARGEST` weights, or whose training was interrupted, is not kept.
 TensorFlow itself never releases a program that XLA compiled: see `growth` in `modtf.engines.local`.
@@ -26,7 +26,7 @@ from typing import Any
 
 import keras
 
-from modtf.base.kept import Kept
+from modtf.base.cache import Cache
 from modtf.models.kernels.by_device import on_cpu
 from modtf.models.kernels.gradients import no_gradients_kept
 from modtf.tasks.population import Population
@@ -35,10 +35,10 @@ from modtf.xla.switches import no_retracing_advice, xla_alone
 LARGEST = 1 << 22  # weights; tracing costs little compared with the training of a larger model
 
 #: key of a shape -> a trained model, and what measures it
-_models = Kept(4)  # the variants of a comparison; 100 MB each for the smallest
+_models = Cache(4)  # the variants of a comparison; 100 MB each for the smallest
 #: population -> its pipelines, whose iterators hold 28 threads and 22 MB of memory per cell
-_of_many = Kept(1)
-_of_one = Kept(5)  # members that train alone take turns in every variant; most studies have five
+_of_many = Cache(1)
+_of_one = Cache(5)  # members that train alone take turns in every variant; most studies have five
 #: source of batches -> its waiting iterators, see `modtf.evaluation.batches.Source`
 waiting_iterators: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 atexit.register(waiting_iterators.clear)  # TensorFlow would wait for their threads for ever after Python ends
@@ -56,7 +56,7 @@ class Compiled:
     losses: Mapping[str, Any]
     settings: Hashable
     precision: str = "float32"
-    functions: Kept = field(default_factory=Kept)
+    functions: Cache = field(default_factory=Cache)
 
 
 def compiled_of(model: keras.Model) -> Compiled | None:
@@ -70,7 +70,7 @@ def compiled_of(model: keras.Model) -> Compiled | None:
 
 
 @contextlib.contextmanager
-def lend(
+def reuse(
     key: Hashable, model: keras.Model, population: Population, make: Callable[[], Any]
 ) -> Iterator[tuple[keras.Model, Any]]:
     """Yield a model to train, and its evaluator: a kept model with the weights of `model`, or `model` itself.
@@ -86,18 +86,20 @@ def lend(
     if key in _models:
         kept, evaluator = _models.pop(key)
         kept.become(model)
-        lent = kept, evaluator.of(population)
+        reused = kept, evaluator.of(population)
     else:
-        lent = model, make()
-    yield lent
+        reused = model, make()
+    yield reused
     if key is not None and sum(math.prod(variable.shape) for variable in model.variables) <= LARGEST:
-        _models.of(key, lambda: lent)  # only at the end: an interrupted model is in an unknown state
+        _models.get_or_make(
+            key, lambda: reused
+        )  # only at the end: an interrupted model is in an unknown state
 
 
-def pipelines_of(population: Population) -> Kept:
+def pipelines_of(population: Population) -> Cache:
     """Return the pipelines of a population by what they read, for training and evaluation."""
     key = population, population.family  # a notebook may register a family anew, with other data
-    return (_of_many if population.has_axis else _of_one).of(key, Kept)
+    return (_of_many if population.has_axis else _of_one).get_or_make(key, Cache)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from modtf.base.kept import Kept
+from modtf.base.cache import Cache
 from modtf.evaluation.programs import compiled_of
 from modtf.models.base import ModularModel
 from modtf.models.kernels.by_device import CPU, kernels, on_cpu
@@ -77,8 +77,8 @@ def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[s
     steps = model.steps_per_execution
     per_program = steps_that_fit(batches.bytes_per_step, steps)
     compiled = compiled_of(model)
-    functions = Kept() if compiled is None else compiled.functions
-    model.train_function = functions.of(
+    functions = Cache() if compiled is None else compiled.functions
+    model.train_function = functions.get_or_make(
         (batches.program, steps, per_program, tuple(devices)),
         lambda: _train_function(model, batches, steps, per_program, devices),
     )

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from modtf.base.kept import Kept
+from modtf.base.cache import Cache
 from modtf.experiments.corruptions.orders import RULES
 from modtf.experiments.corruptions.phases import Judge, Views
 from modtf.tasks.protocol import Training
@@ -114,17 +114,17 @@ def copy_weights(source: Any, target: Any) -> None:
         variable.assign(original)
 
 
-_kept = Kept(1)  # the last frozen network, and the judges of its stages
+_kept = Cache(1)  # the last frozen network, and the judges of its stages
 
 
-def _frozen(network: Any, key: Hashable) -> tuple[Any, Kept]:
+def _frozen(network: Any, key: Hashable) -> tuple[Any, Cache]:
     """Return a frozen network with the weights of `network`, and the judges so far of it and of its phases.
 
     Members of a cell use the same one, since compiling its phases costs more than a short training.
     """
     config = {name: value for name, value in network.get_config().items() if name != "population"}
     key = type(network), network.population.shape, repr(sorted(config.items())), key
-    copy, judges = _kept.of(key, lambda: (type(network)(**network.get_config()), Kept()))
+    copy, judges = _kept.get_or_make(key, lambda: (type(network)(**network.get_config()), Cache()))
     copy.trainable = False
     copy.become(network)
     return copy, judges
@@ -145,14 +145,14 @@ class ModuleStages:
     ):
         self.context, self.network, self.views, self.phase = context, context.model, views, phase
         self._frozen, self._judges = _frozen(context.model, key)
-        self._validation = Kept(1)
+        self._validation = Cache(1)
 
     def train_network(
         self, stage: str, views: Views, losses: dict[str, Any], steps: int, training: Training
     ) -> None:
         """Train the network itself, in place of which every member trains the kept one."""
         batches, (network, context) = views.validation(), (self._frozen, self.context)
-        judge = self._judges.of("network", lambda: Judge(network, [losses], batches))
+        judge = self._judges.get_or_make("network", lambda: Judge(network, [losses], batches))
         judge.batches = batches
         network.trainable, context.model = True, network
         try:
@@ -192,8 +192,8 @@ class ModuleStages:
             phase(batches[0][0])  # creates the weights of its modules
             return Judge(phase, phase.groups, batches)
 
-        batches = self._validation.of(rule, self.views.of(rule, 0).validation)
-        judge = self._judges.of(sites, new)
+        batches = self._validation.get_or_make(rule, self.views.of(rule, 0).validation)
+        judge = self._judges.get_or_make(sites, new)
         judge.batches = batches
         judge.model.start_from(modules)
         return judge.model, judge

@@ -83,7 +83,7 @@ class Views:
         options = {"fresh": self.noise == "fresh" and training, "moved": moved}
         number = len(self.rules) if self.rules else None
         population, size = self.context.population, self.batch_size
-        starting_at = pipelines_of(population).of(
+        starting_at = pipelines_of(population).get_or_make(
             (split, size, number, *options.values()),
             lambda: pipeline(
                 StreamPlan.of(population, host_ops, size, split, seq_len=number, options=options)

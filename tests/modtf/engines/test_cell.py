@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import modtf
 from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
-from modtf.engines.lock import HeldError, held
+from modtf.engines.lock import LockedError, locked
 from modtf.metrics import activation_measures
 from modtf.metrics.registry import BESIDE
 from modtf.results import COLUMNS, HISTORY_COLUMNS, load_activations
@@ -167,7 +167,7 @@ def test_what_cannot_be_built_leaves_nothing(small_cell, tmp_path):
 
 
 def test_one_that_another_process_works_on(small_cell, tmp_path):
-    with held(tmp_path, small_cell.folder), pytest.raises(HeldError, match="is in use by process"):
+    with locked(tmp_path, small_cell.folder), pytest.raises(LockedError, match="is in use by process"):
         run_cell(small_cell, tmp_path, verbose=False)
     assert not (tmp_path / small_cell.folder).exists()
 

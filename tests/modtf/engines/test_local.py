@@ -10,7 +10,7 @@ import pytest
 from dummy import results
 
 from modtf.engines.local import LocalEngine, LocalWorker
-from modtf.engines.lock import is_held
+from modtf.engines.lock import is_locked
 from modtf.results.schema import PRIVATE
 
 #: arguments OUT FUNCTION WORKERS STEPS CELLS
@@ -80,7 +80,7 @@ def test_closing_it_early_leaves_cells_in_order_and_no_process(cells, work, tmp_
     events = LocalEngine(2).run(cells, work("slowest_steps"))
     with closing(events):
         next(events)
-    assert not any(is_held(tmp_path / "out", cell.folder) for cell in cells)
+    assert not any(is_locked(tmp_path / "out", cell.folder) for cell in cells)
     assert list((tmp_path / "out").glob("*/checkpoint.npz"))  # of whose news came; the other may have none
     assert {path.name for path in (tmp_path / "out").iterdir()} <= {*(cell.folder for cell in cells), PRIVATE}
     assert not list((tmp_path / "out").rglob(".writing-*"))

@@ -9,20 +9,20 @@ from unittest.mock import Mock
 import pytest
 from simulated_results import write_cell
 
-from modtf.engines.lock import PATIENCE, HeldError, NoLocksError, held, is_held, remove_left
+from modtf.engines.lock import PATIENCE, LockedError, NoLocksError, is_locked, locked, remove_left
 from modtf.engines.state import state_of
 from modtf.results.manifest import write_manifest
 from modtf.studies import grid
 
 
 def test_while_it_is_held_nobody_else_gets_it_and_is_told_who_has_it(tmp_path):
-    with held(tmp_path, "cell"):
+    with locked(tmp_path, "cell"):
         said = rf"/cell is in use by process {os.getpid()} on .* since"
-        with pytest.raises(HeldError, match=said):
-            held(tmp_path, "cell").__enter__()
-        assert is_held(tmp_path, "cell")
-        assert not is_held(tmp_path, "cell.2")
-    assert not is_held(tmp_path, "cell")
+        with pytest.raises(LockedError, match=said):
+            locked(tmp_path, "cell").__enter__()
+        assert is_locked(tmp_path, "cell")
+        assert not is_locked(tmp_path, "cell.2")
+    assert not is_locked(tmp_path, "cell")
     left = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
     assert left == ["cell.2.lock", "cell.lock"]  # never removed; nobody's name beside them
 
@@ -35,7 +35,7 @@ def test_what_a_kill_left_is_removed_where_nobody_works(tmp_path):
     (locks / f"{cell.folder}.txt").write_text("process 1 on a machine that was switched off")
     assert state_of(cell, tmp_path).name == "finished"
     assert not list(locks.glob("*.txt"))
-    with held(tmp_path, "other"):
+    with locked(tmp_path, "other"):
         (locks / "left.txt").write_text("process 2")
         remove_left(tmp_path)
         assert [path.name for path in locks.glob("*.txt")] == ["other.txt"]
@@ -45,10 +45,10 @@ def test_whoever_waits_gets_it_after_the_other(tmp_path):
     order = []
 
     def second():
-        with held(tmp_path, "cell", wait=True):
+        with locked(tmp_path, "cell", wait=True):
             order.append("second")
 
-    with held(tmp_path, "cell"):
+    with locked(tmp_path, "cell"):
         thread = threading.Thread(target=second)
         thread.start()
         thread.join(2 * PATIENCE)
@@ -63,6 +63,6 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch, code):
     with monkeypatch.context() as patched:
         patched.setattr(fcntl, "flock", Mock(side_effect=OSError(code, os.strerror(code))))
         with pytest.raises(NoLocksError, match=r"that cannot lock files, .* Choose a folder"):
-            held(tmp_path, "cell").__enter__()
-    with held(tmp_path, "cell"):
+            locked(tmp_path, "cell").__enter__()
+    with locked(tmp_path, "cell"):
         pass

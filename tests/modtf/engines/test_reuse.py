@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
-from modtf.base.kept import Kept
-from modtf.engines.train_cell import _lent_as
+from modtf.base.cache import Cache
+from modtf.engines.train_cell import _reuse_key
 from modtf.evaluation import programs
 from modtf.evaluation.evaluator import Evaluator
 from modtf.models.architectures import ARCHITECTURES
@@ -28,7 +28,7 @@ def cell(variant, members, **protocol):
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch):
-    monkeypatch.setattr(programs, "_models", Kept(8))
+    monkeypatch.setattr(programs, "_models", Cache(8))
 
 
 def ends(cell, out):
@@ -79,16 +79,16 @@ def test_a_second_cell_of_the_same_shape_traces_nothing(tmp_path, traces):
     assert counts == [3, 3, 4]
 
 
-def lend(cell, data="auto"):
+def reuse(cell, data="auto"):
     model, population = build_cell(cell, cell.population), cell.population
-    key = _lent_as(cell, model, data)
-    return programs.lend(
+    key = _reuse_key(cell, model, data)
+    return programs.reuse(
         key, model, population, lambda: Evaluator(model, population, cell.protocol.evaluation)
     )
 
 
 def test_what_was_interrupted_is_not_kept():
-    with pytest.raises(KeyboardInterrupt), lend(cell("monolithic", ((0, 0),))):
+    with pytest.raises(KeyboardInterrupt), reuse(cell("monolithic", ((0, 0),))):
         raise KeyboardInterrupt
     assert not programs._models
 
@@ -100,29 +100,29 @@ def test_other_shapes_are_not_shared(monkeypatch):
     changes += [{"protocol": PROTOCOL.replace(batch_size=4)}]
     others, models = [replace(one, **change) for change in changes], []
     for each in (one, *others):
-        with lend(each) as (model, _):
+        with reuse(each) as (model, _):
             models.append(model)
     assert len(set(map(id, models))) == len(models) <= programs._models.most
-    with lend(replace(one, members=((3, 3),))) as (model, _):
+    with reuse(replace(one, members=((3, 3),))) as (model, _):
         assert model is models[0]
     monkeypatch.setattr(programs._models, "most", 2)
-    with lend(others[-1]) as (last, _):
+    with reuse(others[-1]) as (last, _):
         pass
     assert [kept for kept, _ in programs._models.values()] == [models[0], last]
     monkeypatch.setattr(programs, "LARGEST", 1)
-    with lend(one):
+    with reuse(one):
         pass
     assert [kept for kept, _ in programs._models.values()] == [last]
 
 
 def test_a_name_that_was_registered_anew_is_another_router(monkeypatch):
     one = cell("modular", ((0, 0),))
-    with lend(one) as (before, _):
+    with reuse(one) as (before, _):
         pass
 
     other = type("Other", (ROUTERS["modular"],), {})
     monkeypatch.setitem(ROUTERS._objects, "modular", other)
-    with lend(one) as (after, _):
+    with reuse(one) as (after, _):
         assert after is not before
 
 

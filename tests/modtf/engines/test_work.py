@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import dummy
 import pytest
 
-from modtf.engines.lock import HeldError, NoLocksError, held
+from modtf.engines.lock import LockedError, NoLocksError, locked
 from modtf.engines.state import State, state_of, write_config
 from modtf.engines.work import Outcome, work_on
 from modtf.results.schema import PRIVATE
@@ -136,10 +136,10 @@ def test_it_is_unfinished_until_its_manifest_is_written(cells, work, tmp_path, m
 
 
 def test_what_another_process_works_on_or_nobody_can_lock(cells, work, tmp_path, monkeypatch):
-    with held(tmp_path / "out", cells[0].folder):
+    with locked(tmp_path / "out", cells[0].folder):
         assert status(cells[0], work(), refuse) == "busy"
 
-    monkeypatch.setattr("modtf.engines.work.held", Mock(side_effect=NoLocksError("no locks here")))
+    monkeypatch.setattr("modtf.engines.work.locked", Mock(side_effect=NoLocksError("no locks here")))
     assert work_on(cells[0], work(), refuse) == Outcome("stopped", "no locks here")
 
 
@@ -151,8 +151,8 @@ def test_a_killed_process_loses_no_step_and_a_stopped_one_not_its_cell(
     eventually((folder / "checkpoint.npz").exists)
     os.kill(process.pid, signal.SIGSTOP)
     assert status(cells[0], work(), refuse) == "busy"
-    with pytest.raises(HeldError, match=f"process {process.pid} on"):
-        held(tmp_path / "out", cells[0].folder).__enter__()
+    with pytest.raises(LockedError, match=f"process {process.pid} on"):
+        locked(tmp_path / "out", cells[0].folder).__enter__()
     process.kill()
     process.wait()
     seen: list[int] = []
