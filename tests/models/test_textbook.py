@@ -59,6 +59,8 @@ def test_other_routers(arch, other, random_batch):
     tasks = [Task(arch, num_rules=3)] * 2
     if ROUTERS[other].sees_batch and tasks[0].is_sequence:
         pytest.skip("the textbook form goes through a sequence token by token")
+    if ROUTERS[other].needs_inputs:
+        pytest.skip("the textbook form gives routers no inputs; see test_hash_by_signs")
     # `clamped` has a module for every rule
     is_free = "modules" in options_of(ROUTERS[other], "__init__", skip=2)
     router = {"modules": 5} if is_free else {"amount": 0.3}
@@ -67,6 +69,20 @@ def test_other_routers(arch, other, random_batch):
     for _ in range(2):
         model(features, training=True)  # changes the router's state
     compare(model, features, weights)
+
+
+def test_hash_by_signs(random_batch):
+    """Numbers are hashed by the signs of their projections, for each member with its own directions."""
+    tasks = [Task("mha", num_rules=3)] * 2
+    model = build(tasks, "hash", WIDTH, [0, 1], router={"modules": 5, "directions": 3})
+    features, _ = random_batch(tasks, batch=8, seq_len=4)
+    p = np.asarray(model(features)["activation"])
+    for member in range(2):
+        signs = np.asarray(features["inputs"])[:, member] @ np.asarray(model.router.directions)[member].T > 0
+        ids = signs @ [1, 2, 4]
+        expected = np.asarray(model.router.table)[member].T[ids]
+        np.testing.assert_array_equal(p[:, member], expected)
+        assert len(np.unique(ids)) > 4
 
 
 @pytest.mark.slow
