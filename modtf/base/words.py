@@ -7,6 +7,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+EVERY = 30.0  # seconds between lines of progress in a file or a pipe
 LOGS = "tensorboard"  # the folder of all logs, in a folder of results
 
 
@@ -34,7 +35,20 @@ def tensorboard_line(folder: Any) -> str:
 
 
 def progress_bar(*arguments: Any, shown: bool = True, **options: Any) -> Any:
-    """Return a tqdm bar with these arguments; silent in files and pipes, where it would fill many lines."""
-    notebook = "ipykernel" in sys.modules
+    """Return a tqdm bar with these arguments; in files and pipes it prints a line every `EVERY` seconds."""
+    if not ("ipykernel" in sys.modules or sys.stderr.isatty()):
+        options |= {"file": _Lines(), "ncols": 100, "ascii": True}
+        options |= dict.fromkeys(("mininterval", "maxinterval", "delay"), EVERY)
     bar: Any = tqdm
-    return bar(*arguments, disable=not shown or not (notebook or sys.stderr.isatty()), **options)
+    return bar(*arguments, disable=not shown, **options)
+
+
+class _Lines:
+    """Standard error, where each state of a progress bar is a line."""
+
+    def write(self, text: str) -> None:
+        if words := text.strip():
+            print(words, file=sys.stderr, flush=True)
+
+    def flush(self) -> None:
+        pass

@@ -130,8 +130,8 @@ class StudyProgress:
             self.failed += event.outcome.status == "failed"
         self._steps[cell.folder] = steps
         self._member_steps += len(cell.members) * (steps - known)
-        self._bar.update(_step_work(cell) * (steps - known))
         self._describe()
+        self._bar.update(_step_work(cell) * (steps - known))
 
     @property
     def speed(self) -> float:
@@ -141,7 +141,7 @@ class StudyProgress:
     def _describe(self) -> None:
         failed = f", {self.failed} failed" if self.failed else ""
         self._bar.set_postfix_str(f"{self.speed:,.0f} members x steps/s", refresh=False)
-        self._bar.set_description_str(f"cells {self.done}/{self.total}{failed}", refresh=True)
+        self._bar.set_description_str(f"cells {self.done}/{self.total}{failed}", refresh=False)
 
 
 def _step_work(cell: Cell) -> int:
