@@ -50,7 +50,7 @@ FLAGS = {
 def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
-    words = "A file or folder with routing, of any format that docs/measure.md lists. Repeat it to compare "
+    words = "A file or folder with routing, of any format that docs/formats.md lists. Repeat it to compare "
     define.multi_string(
         "activations", None, f"{words}models on the same tokens; the last file is the last checkpoint."
     )

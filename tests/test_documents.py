@@ -110,7 +110,7 @@ def test_the_python_of_the_readme_runs(
 
 def test_the_tables_of_the_measures_are_what_the_pictures_show(tmp_path: Path) -> None:
     drawn = runpy.run_path(str(ROOT / "docs" / "scripts" / "draw_measures.py"))
-    text = PAGES["docs/measures.md"].read_text(encoding="utf-8")
+    text = PAGES["docs/measure_values.md"].read_text(encoding="utf-8")
     for name, (title, matrices) in drawn["PICTURES"].items():
         assert drawn["table"](matrices) in text
         assert f"images/{name}.png" in text

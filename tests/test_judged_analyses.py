@@ -4,7 +4,7 @@ from pathlib import Path
 
 import judge_analyses
 
-PAGE = Path(__file__).parents[1] / "docs" / "measures.md"
+PAGE = Path(__file__).parents[1] / "docs" / "measure_values.md"
 
 
 def test_the_table_is_that_of_the_script():

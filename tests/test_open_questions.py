@@ -99,12 +99,3 @@ def test_known_losses_give_known_answers():
     assert "linear rules holds in 3 of 3 other cases" in lines["rules"]
     assert "gt_modular, modular, monolithic | 2.00 (2.00 to 2.00) | 4.00" in lines["rules"]
     assert "| MLP | modular | 4.00 (4.00 to 4.00) | 5.00" in lines["harder"]
-
-
-def test_the_page_has_a_place_for_every_answer():
-    page = (draw_open_questions.DOCS / draw_open_questions.PAGE.name).read_text(encoding="utf-8")
-    names = [*draw_open_questions.QUESTIONS, "looks"]
-    filled = draw_open_questions.filled(page, {name: f"text of {name}" for name in names})
-    assert all(f"<!-- {name} -->\n\ntext of {name}\n\n<!-- end of {name} -->" in filled for name in names)
-    assert filled == draw_open_questions.filled(filled, {name: f"text of {name}" for name in names})
-    assert filled.split("<!-- looks -->")[0] == page.split("<!-- looks -->")[0]

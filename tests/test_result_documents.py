@@ -50,7 +50,15 @@ def test_the_tables_are_those_of_the_results(drawn, study, request):
 
 NUMBER = r"([-+]?\d+(?:,\d{3})*(?:\.\d+)?)"
 INTERVAL = re.compile(rf"(?<![\d.,]){NUMBER}[^()\d]{{0,60}}\((?:95% CI )?{NUMBER} to {NUMBER}")
-ANSWERS = ("constant_rates", "misrouting", "routers_results", "study")
+ANSWERS = (
+    "measures",
+    "scorecard",
+    "open_questions",
+    "constant_rates",
+    "misrouting",
+    "routers_results",
+    "study",
+)
 
 
 def rounded(text: str) -> tuple[float, float]:
@@ -67,8 +75,9 @@ def test_the_intervals_of_a_page_are_in_the_data(name):
         row for path in data.DATA.glob("*.csv") for row in csv.reader(path.read_text("utf-8").splitlines())
     )
     cells = (re.sub(r"\[(.*), (.*)\]", r"(\1 to \2)", cell) for row in rows for cell in row)
-    ends = [INTERVAL.search(cell) for cell in cells]
-    known = np.array([[float(end.replace(",", "")) for end in each.groups()] for each in ends if each])
+    known = np.array([
+        [float(end.replace(",", "")) for end in ends] for cell in cells for ends in INTERVAL.findall(cell)
+    ])  # fmt: skip
     found = INTERVAL.findall((DOCS / f"{name}.md").read_text("utf-8"))
     assert found
     for ends in found:

@@ -1,7 +1,7 @@
 """Draw examples of the values of the measures: `python docs/scripts/draw_measures.py`.
 
 It writes docs/images/measures.png and docs/images/measures_other_sizes.png, and prints the tables of
-docs/measures.md.
+docs/measure_values.md.
 """
 
 from pathlib import Path

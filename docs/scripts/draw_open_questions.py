@@ -1,11 +1,11 @@
-"""Write the answers of docs/open_questions.md, and their figures, from archives of the study.
+"""Print the answers behind docs/open_questions.md, and draw its figure, from archives of the study.
 
     modtf sweep --study=open_questions --out=studies/open_questions
     modtf report --results=studies/open_questions --archive=docs/study/open_questions.zip
     python docs/scripts/draw_open_questions.py
 
-It reads docs/study/open_questions*.zip but open_questions_tuning.zip, whatever cells they hold. It replaces
-the answers between the markers of the page, and writes docs/images/open_questions_*.png.
+It reads docs/study/open_questions*.zip but open_questions_tuning.zip, whatever cells they hold. It prints the
+answers, and writes docs/images/open_questions_finite.png.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,6 @@ from scipy import stats
 
 import modtf
 from modtf.analysis.contents import stands_on
-from modtf.base.files import write_text
 from modtf.pages.pictures import NothingToDraw, write_pngs
 from modtf.pages.text import markdown_table
 
@@ -66,11 +65,10 @@ def looks_at_all(found: Mapping[str, Answer]) -> str:
 
 
 def blocks(study: modtf.Study) -> dict[str, str]:
-    """Return the texts between the markers of the page, by name."""
-    found, texts = answers(study), {}
-    for name, answer in found.items():
-        texts[name] = f"{answer.text}\n\n![{answer.picture.title}](images/{answer.picture.name}.png)"
-    return {"looks": stands_on(study.cells, study.checkpoint, looks_at_all(found)), **texts}
+    """Return the answers with their tables, by question."""
+    found = answers(study)
+    looks = stands_on(study.cells, study.checkpoint, looks_at_all(found))
+    return {"looks": looks, **{name: answer.text for name, answer in found.items()}}
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
@@ -79,20 +77,12 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Write the pictures of the page."""
-    return write_pngs({answer.picture.name: answer.picture for answer in answers(study).values()}, folder)
-
-
-def filled(page: str, found: Mapping[str, str]) -> str:
-    """Return the page with each text between the markers of its name."""
-    for name, text in found.items():
-        start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        before, rest = page.split(start)
-        page = f"{before}{start}\n\n{text}\n\n{end}{rest.split(end)[1]}"
-    return page
+    """Write the picture of the page."""
+    shown = finite(study).picture
+    return write_pngs({shown.name: shown}, folder)
 
 
 if __name__ == "__main__":
     trained = read()
     draw(trained)
-    write_text(PAGE, filled(PAGE.read_text(encoding="utf-8"), blocks(trained)))
+    print("\n\n".join(blocks(trained).values()))

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/scorecard.md, and print its tables.
+"""Draw the figure of docs/scorecard.md, and print its tables.
 
     modtf sweep --study=scorecard_tuning --out=studies/scorecard
     python docs/scripts/draw_scorecard.py studies/scorecard
@@ -24,6 +24,8 @@ from modtf.pages.text import markdown_table
 DOCS = Path(__file__).parents[1]
 CARD = DOCS / "study" / "scorecard_my_router.json"
 NAME = f"my_router ({card.OURS})"
+
+SHOWN = 6  # lines of the summary on the page
 
 
 def write_reference(frozen: Frozen, studied: Path) -> None:
@@ -62,14 +64,14 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         *rates_in_short(both[card.OURS]),
         *compare.in_short(study, NAME, differences, compare.places(study)),
     ]
-    return {"scorecard.md": [*tables, "\n".join(said)]}
+    tables.append(markdown_table(["summary of the example"], [[line] for line in said]))
+    return {"scorecard.md": [*tables, "\n".join(said[:SHOWN])]}
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Write the pictures of the page."""
-    rows = [page.draw_rows(part, NAME) for part in page.without_given(study).by_kind]
-    pictures = [*rows, page.draw_places(compare.places(study), NAME)]
-    return write_pngs({f"scorecard_{picture.name}": picture for picture in pictures}, folder)
+    """Write the picture of the page."""
+    picture = page.draw_places(compare.places(study), NAME)
+    return write_pngs({f"scorecard_{picture.name}": picture}, folder)
 
 
 if __name__ == "__main__":

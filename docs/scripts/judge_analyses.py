@@ -1,4 +1,4 @@
-"""Judge the analyses of routing, for docs/measures.md: `python docs/scripts/judge_analyses.py`.
+"""Judge the analyses of routing, for docs/measure_values.md: `python docs/scripts/judge_analyses.py`.
 
 The routers are simulated and what each one follows is known. So the table shows which analysis finds it, and
 which values are large for another reason. 30 documents of 40 tokens belong to four domains. Frequencies of

@@ -249,7 +249,7 @@ def read_routing(path_or_object: Any, format: str | None = None, **names: Any) -
 
     Args:
         path_or_object: a path; or an object such as a dict of arrays, responses of vLLM or router logits. The
-            table of formats is in docs/measure.md.
+            table of formats is in docs/formats.md.
         format: the name of the format; None: the first that recognises the content.
         **names: arguments of `Routing.read`: the names of arrays, `num_experts`, `top_k`, `shared`.
 

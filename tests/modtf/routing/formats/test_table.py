@@ -129,7 +129,7 @@ def parquet_rows(path):
 
 
 def test_the_lines_of_the_guide_flatten_nested_layouts():
-    text = (Path(__file__).parents[4] / "docs" / "measure.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[4] / "docs" / "formats.md").read_text(encoding="utf-8")
     names: dict = {}
     exec(text[text.index("def atlas_rows") :].partition("```")[0], names)
     traces, records, runs = [], [], []
