@@ -1,6 +1,7 @@
 """The project's English: what a program can check of it."""
 
 import ast
+import math
 import re
 import statistics
 from collections.abc import Iterator
@@ -36,6 +37,12 @@ WORDS = {
     r"whose they are|whose it is": "say who wrote it",
 }
 SENTENCE_MEDIAN, SENTENCE_MOST = 20, 40
+# Words of a page at most; see `num_visible`.
+WORDS_MOST = dict.fromkeys(
+    ("constant_rates", "corruptions", "measures", "misrouting", "open_questions", "routers_results",
+     "routing_claims", "scorecard", "sqoop", "study", "vqa"), 600,
+) | {"findings": 500, "measure": 1_200}  # fmt: skip
+ALL_WORDS_MOST = 45_000
 
 
 def prose(page: Path) -> Iterator[str]:
@@ -67,6 +74,35 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
             text = re.sub(r"`[^`]*`|^ *>>>.*$", "", ast.get_docstring(node) or "", flags=re.MULTILINE)
             if text:
                 yield getattr(node, "lineno", 1), text
+
+
+def num_visible(page: Path) -> int:
+    """Count the words that a reader of a page sees, captions and alternative texts included, tables not."""
+    text = re.sub(r"<!--.*?-->|</?\w[^>\n]*>", "", page.read_text("utf-8"), flags=re.DOTALL)
+    text = re.sub(r"^\s*\|.*$", "", text, flags=re.MULTILINE)
+    return len(re.findall(r"\S*[A-Za-z0-9]\S*", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)))
+
+
+def test_pages_are_short():
+    words = {page.stem: num_visible(page) for page in PAGES}
+    assert not {name: number for name, number in words.items() if number > WORDS_MOST.get(name, math.inf)}
+    assert sum(words.values()) <= ALL_WORDS_MOST
+
+
+def test_the_readme_begins_with_its_commands():
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert len(lines) <= 110
+    assert {"<!-- install-and-run -->", "<!-- install-and-test -->"} <= set(lines[:50])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_answers_have_two_small_tables_and_a_picture(page):
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    if WORDS_MOST.get(page.stem, 0) == 600:
+        tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+        assert len(tables) <= 2
+        assert all(table.count("\n") <= 2 + 8 for table in tables)
+        assert text.count("![") <= 1
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -51,6 +51,9 @@ def test_the_tables_are_those_of_the_results(drawn, study, request):
 NUMBER = r"([-+]?\d+(?:,\d{3})*(?:\.\d+)?)"
 INTERVAL = re.compile(rf"(?<![\d.,]){NUMBER}[^()\d]{{0,60}}\((?:95% CI )?{NUMBER} to {NUMBER}")
 ANSWERS = (
+    "vqa",
+    "sqoop",
+    "corruptions",
     "measures",
     "scorecard",
     "open_questions",

@@ -22,7 +22,6 @@ from modtf.tasks.task import Task
 DOCS = Path(__file__).parents[1]
 IMAGES = 4
 TOLD = DOCS / "study" / "corruptions_told.zip"
-FIGURES = ("corruptions_accuracy", "corruptions_invariance")
 LEARNED = "contrastive (trainer.strength=0.01)"
 COMPOSED = ("CO_GB", "GB_CO", "GB_IM", "IM_GB", "R90_SW", "SW_R90", "IM_SW_CO")
 
@@ -69,10 +68,8 @@ def against(study: modtf.Study, told: modtf.Study) -> list[str]:
 
 
 def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
-    """Write the pictures of the contrast that was run."""
-    pictures = {name: study.by_kind[0].figure(name)[0] for name in FIGURES}
-    pictures["corruptions_told"] = modtf.Study.read(TOLD).figure(FIGURES[0])[0]
-    return write_pngs(pictures, folder)
+    """Write the picture of the contrast that was run."""
+    return write_pngs({"corruptions_accuracy": study.by_kind[0].figure("corruptions_accuracy")[0]}, folder)
 
 
 def samples(out: Path, dataset: str) -> None:

@@ -176,13 +176,8 @@ def texts(studies: tuple[modtf.Study, modtf.Study, modtf.Study]) -> dict[str, li
 
 
 def draw(studies: tuple[modtf.Study, modtf.Study, modtf.Study], folder: Path = DOCS / "images") -> list[Path]:
-    """Write the pictures of the libraries with two rounds, and of the main ones over rounds."""
-    quick, several, _ = studies
-    curves = {
-        f"vqa_combinations_{name}": several.figure(f"{name}_accuracy_vs_combinations")[0]
-        for name in ("novel", "iid")
-    }
-    return write_pngs({"vqa_libraries": quick.figure("libraries_bars")[0], **curves}, folder)
+    """Write the picture of the libraries."""
+    return write_pngs({"vqa_libraries": studies[0].figure("libraries_bars")[0]}, folder)
 
 
 def samples(path: Path) -> None:
