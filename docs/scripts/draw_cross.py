@@ -162,7 +162,7 @@ def draw_cross(table: pd.DataFrame) -> Picture:
         )
     )
     starts = [rates[name] for every in (all_rates(), RATES) for rates in every.values() for name in TUNED]
-    return panels(
+    picture = panels(
         _mark, table, "misrouting_cross", "The cost of misrouting in training and in evaluation",
         "Loss or error in distribution as a share of the best constant answer's: geometric mean over tasks "
         "with its 95% CI; lower is better. A tenth misrouted: each token goes to a module of another rule "
@@ -170,6 +170,8 @@ def draw_cross(table: pd.DataFrame) -> Picture:
         f"{min(starts):g} and {max(starts):g} (tuned for each routing) and falls to 0.",
         column="kind", size=(3.6, 2.6),
     )  # fmt: skip
+    picture.figure.axes[0].set_ylabel("% of the best constant's")
+    return picture
 
 
 def _mark(axes: Axes, data: pd.DataFrame, known: Mapping[str, Look]) -> None:
@@ -185,7 +187,6 @@ def _mark(axes: Axes, data: pd.DataFrame, known: Mapping[str, Look]) -> None:
     axes.set(
         yscale="log",
         ylim=(0.002, 200),
-        ylabel="loss or error, % of the best constant",
         xlim=(-0.4, 1.5),
         xticks=list(places.values()),
     )

@@ -68,6 +68,8 @@ def routing_by_the_rule(studies: Studies) -> str:
 
 In MLP regression the oracle, with one module per rule, has {_ci(oracle["MLP"], " times the loss")} of `modular`, which learns its routing: {loss["gt_modular"]:.2g} against {loss["modular"]:.2g}.
 [Limit](open_questions.md): where rules are small networks, the oracle has {_ci(oracle["MLP, rules are networks"], " times the loss")}.
+
+![The oracle's loss over that of modular](images/findings_1.png)
 """
 
 
@@ -93,6 +95,8 @@ def networks_seldom_find_the_rules(studies: Studies) -> str:
 
 In MLP regression the routing of `modular` ends at an alignment of {_ci(found[MLP])} where random routing has {1 - 1 / NUM_RULES:.3f}.
 [Limit](study.md): the RNN comes nearer in regression, {_ci(found[RNN])}, but hardly in classification, {_ci(found[RNN_CLASSES])}, where modules collapse (`collapse_avg` {collapse[0]:.2f}).
+
+![Alignment of learned routing](images/findings_2.png)
 """
 
 
@@ -117,6 +121,8 @@ def sampling_costs_weighting_forgives(studies: Studies) -> str:
 With a tenth of the tokens on a wrong module, an MLP keeps {_percent(found["a tenth of tokens wrong"])} of the spread of the labels.
 With half of every token's weight on wrong modules it keeps {_percent(found["half of the weight wrong"])}.
 [Limit](misrouting.md): routing is fixed, and the same in training and evaluation.
+
+![Loss under fixed routing](images/findings_3.png)
 """
 
 
@@ -210,32 +216,30 @@ def texts(studies: Studies) -> dict[str, list[str]]:
 
 
 def draw(studies: Studies, folder: Path = DOCS / "images") -> list[Path]:
-    """Draw the first three findings."""
-    figure = Figure(figsize=(11.5, 2.9), layout="constrained")
-    FigureCanvasAgg(figure)
-    first, second, third = figure.subplots(1, 3)
-    _points(first, oracle_over_modular(studies))
-    first.axvline(1, color="#999999", lw=0.8)
-    first.set(
-        xscale="log",
-        xticks=[0.1, 0.3, 1, 3],
-        title="1",
-        xlabel="loss of the oracle / loss of modular\n← better",
+    """Draw the first three findings, a picture each."""
+    oracle, found = oracle_over_modular(studies), alignments(studies)
+    first, second, third = (
+        Figure(figsize=(5.6, 0.42 * size + 0.9), layout="constrained") for size in (3, 5, 3)
     )
-    first.set_xticklabels(["0.1", "0.3", "1", "3"])
-    found = alignments(studies)
-    _points(second, {kind: values["modular"] for kind, values in found.items()}, "modular", 0.1)
-    _points(
-        second, {kind: values["modular_op"] for kind, values in found.items()}, "modular_op", -0.1, "#D55E00"
-    )
-    second.axvline(1 - 1 / NUM_RULES, color="#999999", lw=0.8)
-    second.set(title="2", xlim=(0, 1), xlabel="alignment (line: random routing)\n← better")
-    second.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.12))
-    _points(third, shares(studies))
-    third.set(xscale="log", title="3", xlabel="loss, % of label spread\n← better")
-    path = folder / "findings.png"
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    return [path]
+    axes = [figure.subplots() for figure in (first, second, third)]
+    _points(axes[0], oracle)
+    axes[0].axvline(1, color="#999999", lw=0.8)
+    axes[0].set(xscale="log", xlabel="loss of the oracle / loss of modular\n← better")
+    axes[0].set_xticks([0.1, 0.3, 1, 3], ["0.1", "0.3", "1", "3"])
+    for name, shift, colour in (("modular", 0.12, "#0072B2"), ("modular_op", -0.12, "#D55E00")):
+        _points(axes[1], {kind: values[name] for kind, values in found.items()}, name, shift, colour)
+    axes[1].axvline(1 - 1 / NUM_RULES, color="#999999", lw=0.8)
+    axes[1].set(xlim=(0, 1), xlabel="alignment (line: random routing)\n← better")
+    axes[1].legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.08))
+    _points(axes[2], shares(studies))
+    axes[2].set(xscale="log", xlabel="loss, % of the spread of the labels\n← better")
+    axes[2].set_xticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
+    paths = []
+    for number, figure in enumerate((first, second, third), 1):
+        FigureCanvasAgg(figure)
+        paths.append(folder / f"findings_{number}.png")
+        figure.savefig(paths[-1], dpi=110, metadata={"Software": None})
+    return paths
 
 
 def _points(
