@@ -60,7 +60,7 @@ def tables_of(text: str) -> list[Table]:
 
 def files_of(script: str, texts: Mapping[str, Iterable[str]]) -> dict[str, Table]:
     """Return the tables of a script by the names of their files."""
-    files = {}
+    files: dict[str, Table] = {}
     for page, made in texts.items():
         found = [table for text in made for table in tables_of(text)]
         stem = "_".join(dict.fromkeys([Path(page).stem, script.removeprefix("draw_")]))
