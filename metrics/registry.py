@@ -7,6 +7,8 @@ needs only the decorator.
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+import numpy as np
+
 from modtf.base.checks import check_choice, check_name
 from modtf.base.registry import Registry, origin
 from modtf.metrics.measure import GROUPS, MAIN_GROUPS, Measure
@@ -121,7 +123,7 @@ def register_measure(
 
 def check_groups(groups: Iterable[str]) -> tuple[str, ...]:
     """Return groups of measures as a tuple. Raise `ValueError` if there is none, or one is unknown."""
-    wanted = (groups,) if isinstance(groups, str) or not isinstance(groups, Iterable) else tuple(groups)
+    wanted = (groups,) if isinstance(groups, str) or not np.iterable(groups) else tuple(groups)
     for group in wanted or ("",):
         check_choice("groups", group, GROUPS)
     return wanted

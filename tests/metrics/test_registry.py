@@ -123,3 +123,8 @@ def test_every_measure_says_where_it_comes_from(measure):
     assert "Example:" in text
     if measure.group == "diagnostic":
         assert "What fools it:" in text
+
+
+def test_groups_that_cannot_be_iterated_are_named():
+    with pytest.raises(ValueError, match="groups"):
+        measure_all(np.eye(3), groups=np.array(2.0))

@@ -1,4 +1,4 @@
-"""All routers side by side, on two task types, 28 cells, about two core-hours.
+"""All routers side by side, on two task types, 30 cells, about two core-hours.
 
     python launch/sweep.py --study=routers --out=studies/routers
 
