@@ -125,7 +125,7 @@ def check_groups(groups: Iterable[str]) -> tuple[str, ...]:
     """Return groups of measures as a tuple. Raise `ValueError` if there is none, or one is unknown."""
     wanted = (groups,) if isinstance(groups, str) or not np.iterable(groups) else tuple(groups)
     for group in wanted or ("",):
-        check_choice("groups", group, GROUPS)
+        check_choice("groups", group if isinstance(group, str) else repr(group), GROUPS)
     return wanted
 
 

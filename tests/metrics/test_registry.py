@@ -125,6 +125,7 @@ def test_every_measure_says_where_it_comes_from(measure):
         assert "What fools it:" in text
 
 
-def test_groups_that_cannot_be_iterated_are_named():
-    with pytest.raises(ValueError, match="groups"):
-        measure_all(np.eye(3), groups=np.array(2.0))
+@pytest.mark.parametrize("groups", [np.array(2.0), np.ones([1, 0])], ids=["a number", "an empty row"])
+def test_groups_that_are_no_texts_are_named(groups):
+    with pytest.raises(ValueError, match="groups="):
+        measure_all(np.eye(3), groups=groups)
