@@ -16,6 +16,7 @@ from modtf.routing.recording.folder import TokenArrays, new_folder
 from modtf.routing.recording.layers import RoutedLayer, find_layers
 from modtf.routing.recording.tokens import Note, Rows
 from modtf.routing.recording.watch import Runs, Stream, Watcher
+from modtf.routing.rows import kept_rows
 
 LETTERS = 24  # the longest text of a token that is saved
 
@@ -147,12 +148,14 @@ class Recorder:
         with scratch_folder(self._scratch) as folder:
             self._arrays[name].save(Path(folder), {})
             arrays = {path.stem: np.load(path, mmap_mode="r") for path in Path(folder).glob("*.npy")}
+            keep = kept_rows(list(arrays["experts"]), arrays["documents"], arrays.get("tokens"))
+            chosen = _labels(labels, arrays, others)
             return measure_activations(
-                experts=arrays["experts"],
-                weights=arrays["weights"],
+                experts=arrays["experts"][:, keep],
+                weights=arrays["weights"][:, keep],
                 num_experts=int(others["num_experts"]),
-                labels=_labels(labels, arrays, others),
-                documents=arrays["documents"],
+                labels=None if chosen is None else np.asarray(chosen)[keep],
+                documents=arrays["documents"][keep],
                 **options,
             )
 

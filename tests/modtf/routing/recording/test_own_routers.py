@@ -131,3 +131,27 @@ def test_weights_in_bfloat16_are_those_in_float32():
         for one in (weights, weights.float())
     ]
     np.testing.assert_array_equal(both[0].mass.activation, both[1].mass.activation)
+
+
+class Stale(Module):
+    """Two layers, whose rows after the first 64 tokens are those of one token."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(200, WIDTH)
+        self.first, self.second = (torch.nn.Linear(WIDTH, 16, bias=False) for _ in range(2))
+
+    def forward(self, input_ids):
+        x = self.embed(torch.where(torch.arange(128) < 64, input_ids, 7))
+        return self.second(x) + self.first(x)
+
+
+def test_stale_rows_of_a_recording_are_left_out():
+    """As a saved recording is read: the recorder measures the same tokens."""
+    torch.manual_seed(0)
+    model = Stale()
+    with modtf.record(model, routers=["first", "second"], top_k=K) as recorder, torch.no_grad():
+        model(torch.randperm(200)[:128][None])
+    with pytest.warns(UserWarning, match="left out"):
+        (layer, _) = recorder.measure(permutations=0)
+    assert 60 <= layer.label_counts.sum() <= 64
