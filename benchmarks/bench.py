@@ -354,7 +354,8 @@ def measure(request: Row, common: Row, folder: Path, kind: str) -> list[Row]:
             if data == MEMORY and runs[f"{name} step"](2) < FIT_BELOW:
                 others[f"{name} fit"] = steps.own_fit_run(model, clock, cached=False)
                 runs[f"{name} cached fit"] = steps.own_fit_run(model, clock, cached=True)
-            if common["baseline"] and (made := steps.baseline_of(model, common["baseline"])):
+            is_plain = not (cell.router or cell.model)  # a baseline knows no options
+            if common["baseline"] and is_plain and (made := steps.baseline_of(model, common["baseline"])):
                 others[f"{name} baseline"] = steps.fit_run(*made, clock)
         for name, multiply in steps.peaks(common["backend"], request["precision"], PEAK_SIZE[kind]).items():
             runs[name] = run_of(clock, multiply)
@@ -406,7 +407,7 @@ def print_table(rows: Sequence[Row], released: Sequence[Row]) -> None:
         return
     for row in measured:  # compared with the best number of processes
         speeds = [one["models_per_hour"] for one in released if all(one[n] == row[n] for n in SHAPE)]
-        if speeds and not row["options"]:
+        if speeds and not row.get("options"):  # rows of older files have none
             row |= {"released": max(speeds), "to_released": row["models_per_hour"] / max(speeds)}
     columns = CORE_COLUMNS if any(row["data"] == MEMORY for row in measured) else DEVICE_COLUMNS
     texts = {heading: [filled(form, row) for row in measured] for heading, form in columns.items()}
