@@ -15,6 +15,7 @@ from modtf.models.routers.base import Router, RouterSetup, whole_batch
 from modtf.tasks.task import Task
 
 MATRICES = ("spread", "block", "collapsed")
+LAST_STEP = 2**31 - 1
 
 
 def clamped_matrix(num_rules: int, matrix: str = "spread", amount: float = 0.0) -> np.ndarray:
@@ -84,6 +85,8 @@ class Clamped(Router):
         hard: whether one module is sampled for every token; otherwise p is the row itself.
         of: used in place of the matrix: the folder of a finished cell with as many modules. Every member
             reuses the final matrix of the same member there (a paired run).
+        from_step, until_step: the first training step with this routing, and the first one without it. Other
+            steps have perfect routing. If either option is set, evaluations have perfect routing too.
 
     Example:
         >>> modtf.build(task, "clamped", router={"of": "runs/mlp_r8-0123abcd"})  # doctest: +SKIP
@@ -99,9 +102,16 @@ class Clamped(Router):
         amount: float = 0.0,
         hard: bool = False,
         of: str | None = None,
+        from_step: int = 0,
+        until_step: int | None = None,
     ):
         super().__init__(setup)
         check_choice("hard", hard, (False, True))
+        self.from_step = check_integer("from_step", from_step, 0)
+        self.until_step = LAST_STEP
+        if until_step is not None:
+            self.until_step = check_integer("until_step", until_step, from_step)
+        self.is_timed = (from_step, until_step) != (0, None)
         matrices = clamped_matrix(self.num_rules, matrix, amount)
         if of is not None:
             if (matrix, amount) != ("spread", 0.0):
@@ -118,7 +128,9 @@ class Clamped(Router):
         # with `of`, members differ: one that alone has nothing to sample must fit the others' program
         self.is_drawn = bool(hard) and not (of is None and np.isin(matrices, (0, 1)).all())
         self.is_perfect = np.array_equal(matrices, np.eye(self.num_rules))
-        self.depends_only_on_rule = not self.is_drawn  # type: ignore[misc]  # the class says it of most
+        self.depends_only_on_rule = self.is_timed or not self.is_drawn  # type: ignore[misc]  # in evaluation
+        if self.is_timed:
+            self.step = self.keep("step", np.zeros([self.num_members]), "int32")
         self.rows = {"matrix": matrices}
         if self.is_drawn:
             self.key = self.keep("key", noise_keys(setup.initial, setup.name), "int32")
@@ -131,6 +143,19 @@ class Clamped(Router):
 
     def extra_input(self, rule, training):
         """Return p itself."""
+        if not self.is_timed:
+            return self._route(rule)
+        if not training:
+            return rule
+        now = ops.logical_and(self.step >= self.from_step, self.step < self.until_step)
+        return ops.where(now[:, None, None], ops.cast(self._route(rule), rule.dtype), rule)
+
+    def advance(self, activation):
+        if self.is_timed:
+            self.step.assign(self.step + 1)
+
+    def _route(self, rule):
+        """Return the rows of the matrix, or samples from them, [P, M, T]."""
         if not self.is_drawn:
             return rule if self.is_perfect else self._row("matrix", rule)
         tokens = self.token_numbers(ops.shape(rule)[2])

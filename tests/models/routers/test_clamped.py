@@ -156,3 +156,33 @@ def test_a_twin_trains_on_its_own_matrix_in_any_company(arch, hard, tmp_path, ra
     check_members(
         build([task] * 2, "clamped", 8, [0, 1], **how), build(task, "clamped", 8, 1, **how), features
     )
+
+
+def descend(models, batches, training=True):
+    """Return the weights after one step of plain descent on every batch, each by the model of its step."""
+    weights = models[0].trainable_variables
+    for model, (features, target) in zip(models, batches, strict=True):
+        for own, last in zip(model.trainable_variables, weights, strict=True):
+            own.assign(last)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.abs(model(features, training=training)["target"] - target))
+        for own, slope in zip(
+            model.trainable_variables, tape.gradient(loss, model.trainable_variables), strict=True
+        ):
+            own.assign_sub(0.1 * slope)
+        weights = model.trainable_variables
+    return [weight.numpy() for weight in weights]
+
+
+@pytest.mark.parametrize(("window", "wrong"), [((0, 2), "110000"), ((3, None), "000111"), ((2, 4), "001100")])
+def test_wrong_routing_in_some_training_steps_only(window, wrong, random_batch):
+    task, always = Task(num_rules=R), {"amount": 0.875, "hard": True}
+    batches = [random_batch([task] * 2, batch=16, seed=seed) for seed in range(6)]
+    timed = {**always, "from_step": window[0], **({} if window[1] is None else {"until_step": window[1]})}
+    one = build([task] * 2, "clamped", 5, [0, 1], router=timed)
+    kinds = {"0": {}, "1": always}
+    by_step = [build([task] * 2, "clamped", 5, [0, 1], router=kinds[which]) for which in wrong]
+    for ours, known in zip(descend([one] * 6, batches), descend(by_step, batches), strict=True):
+        np.testing.assert_array_equal(ours, known)
+    features, _ = batches[0]
+    np.testing.assert_array_equal(one(features)["activation"].numpy().argmax(-1), features["rule"])

@@ -81,6 +81,7 @@ def test_the_example_of_the_documentation_works(documented, random_batch):
         ("clamped", {"amount": 2.0}, "amount=2.0"),
         ("clamped", {"matrix": "block", "amount": 2}, "expected a divisor of the 3 rules"),
         ("clamped", {"matrix": "collapsed", "amount": 1}, "expected an even divisor of the 3 rules"),
+        ("clamped", {"from_step": 5, "until_step": 4}, "until_step=4 is not valid"),
         ("clamped", {"of": "nowhere"}, "nowhere does not hold a final activation matrix for every member"),
         ("clamped", {"of": "nowhere", "amount": 0.5}, "set the routing matrix twice"),
     ],
