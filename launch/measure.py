@@ -1,6 +1,7 @@
 """Measures what the modules of any mixture of experts specialise in, from its activations and token labels.
 
 Examples:
+    python launch/measure.py --example
     python launch/measure.py --activations=x.npz --out=report       # arrays: activations, labels
     python launch/measure.py --activations=x.npz --logits --top_k=2 --out=report
     python launch/measure.py --activations=gates.npy --labels=domains.npy --out=report
@@ -36,6 +37,7 @@ if TYPE_CHECKING:  # --help does without: a page needs SciPy, pandas and matplot
     from modtf.routing import Analysed, Routing
     from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
 
+EXAMPLE_OUT = "example_report"
 OBSERVED, UNIFORM = "observed", "uniform"
 SATURATION = "saturation"  # of the last file
 FLAGS = {
@@ -57,6 +59,12 @@ def define_flags(values: flags.FlagValues) -> None:
     words = "The format of the files. By default it is recognised by their content. One of "
     define.string("format", None, f"{words}{', '.join(FORMATS)}.")
     define.string("out", None, "The folder for measures.html with its tables and pictures.")
+    words = (
+        "Measure the routing that ships with modtf, of a small language model with eight languages and two "
+    )
+    define.bool(
+        "example", False, f"{words}layers of eight experts. The default of --out is {EXAMPLE_OUT} then."
+    )
     define.integer(
         "top_k",
         None,
@@ -111,7 +119,7 @@ def define_flags(values: flags.FlagValues) -> None:
 
 def main(values: flags.FlagValues) -> None:
     """Read, measure, print and write; raise `OSError` or `ValueError` with one line on a failure."""
-    from modtf.routing import report_text, write_routing_report
+    from modtf.routing import EXAMPLE, report_text, write_routing_report
     from modtf.routing.analyses.reading import domains_of
     from modtf.routing.analyses.run import run_analyses
     from modtf.routing.measuring.choices import layers_of
@@ -121,10 +129,14 @@ def main(values: flags.FlagValues) -> None:
     from modtf.routing.report.findings import held
     from modtf.routing.report.followed import followed_sections
 
+    if values.example:
+        if values.activations:
+            raise ValueError("--example brings its own routing. Leave out --activations, or --example.")
+        values["activations"].value, values["out"].value = [str(EXAMPLE)], values.out or EXAMPLE_OUT
     if not values.activations or not values.out:
         raise ValueError(
             "Give --activations=x.npz, a file with the arrays `activations` and `labels`, and --out=DIR, "
-            "the folder for the report."
+            "the folder for the report. Or give --example to see one."
         )
     out = check_writable(values.out, "--out")
     probs = label_probs(values.label_probs)

@@ -22,6 +22,7 @@ with epy.lazy_api_imports(globals()):
     from modtf.datasets.streaming import stream as stream
     from modtf.engines.cell import run_cell as run_cell
     from modtf.evaluation.evaluator import evaluate as evaluate
+    from modtf.evaluation.routing_file import write_routing as write_routing
     from modtf.metrics import register_measure as register_measure
     from modtf.models.architectures import register_architecture as register_architecture
     from modtf.models.build import build as build

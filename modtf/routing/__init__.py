@@ -12,5 +12,6 @@ with epy.lazy_api_imports(globals()):
     from modtf.routing.report.tables import report_text as report_text
     from modtf.routing.report.write import PAGE as PAGE
     from modtf.routing.report.write import write_routing_report as write_routing_report
+    from modtf.routing.routing import EXAMPLE as EXAMPLE
     from modtf.routing.routing import Routing as Routing
     from modtf.routing.routing import read_routing as read_routing

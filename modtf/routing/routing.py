@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from modtf.routing.reading import Sent
 from modtf.routing.rows import kept_rows
 
 CHUNK = 2**16  # tokens per step of a progress bar
+#: the routing of a small trained language model, written by docs/scripts/write_example.py
+EXAMPLE = Path(__file__).with_name("example.npz")
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,10 @@ class Family:
         """Return the number of ids if inputs are ids of tokens; None if they are other numbers."""
         return None
 
+    def token_names(self, task: "Task") -> tuple[str, ...] | None:
+        """Return the texts of the ids of tokens; None if they are numbered."""
+        return None
+
     def fixed_rules(self, options: Mapping[str, Any]) -> int | None:
         """R, if the family or a task's options fix it; None if the task sets it."""
         return None

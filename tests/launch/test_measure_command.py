@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -12,7 +13,7 @@ from processes import ROOT, python
 
 import modtf
 from modtf.launch import measure as module
-from modtf.routing import Names, Routing, write_routing_report
+from modtf.routing import EXAMPLE, Names, Routing, write_routing_report
 from modtf.routing.routing import Arrays
 
 TOKENS, MODULES, LABELS = 400, 4, 3
@@ -64,6 +65,20 @@ def test_the_command(arrays, tmp_path):
     assert "Warning: There are no documents" in done.stdout
     assert "Give an array `documents`, or --documents=NAME" in done.stdout
     assert set(NAMES) >= set(pd.read_csv(tmp_path / REPORT / "modules.csv")["top_label_name"])
+
+
+def test_the_example_ships_with_the_package_and_needs_no_file(tmp_path):
+    done = python("-c", WITHOUT_TENSORFLOW, "--example", "--permutations=5", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert EXAMPLE.stat().st_size < 200_000
+    frame = written(tmp_path / module.EXAMPLE_OUT)
+    assert frame["layer_name"].unique().tolist() == ["layer1", "layer2"]
+    routing: Any = modtf.read_routing(EXAMPLE)
+    assert routing.names.labels[7] == "language 8"
+    assert len(np.unique(routing.documents)) == 160
+    assert set(map(len, routing.words)) == {4}
+    with pytest.raises(ValueError, match="brings its own routing"):
+        measure("--example", "--activations=x.npz")
 
 
 def as_npz(folder, arrays):

@@ -86,6 +86,17 @@ class Languages(Family):
     def num_ids(self, task: "Task") -> int:
         return int(task.vocabulary)
 
+    def token_names(self, task: "Task") -> tuple[str, ...]:
+        """Return invented words, the same in all corpora."""
+        ends = [consonant + vowel for vowel in "aeiou" for consonant in "bdfgklmnprstvz"]
+        return tuple(
+            ends[27 * number % 70] + ends[(11 * number + number // 70) % 70]
+            for number in range(task.vocabulary)
+        )
+
+    def rule_names(self, task: "Task") -> tuple[str, ...]:
+        return tuple(f"language {number + 1}" for number in range(task.num_rules))
+
     def fixed_rules(self, options: Mapping[str, Any]) -> int:
         return int(options["languages"])
 
