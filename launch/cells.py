@@ -99,7 +99,8 @@ def define_models(values: flags.FlagValues) -> None:
 
 def define_study(values: flags.FlagValues) -> None:
     """Add --study."""
-    words = f"A study: {', '.join(STUDIES)}, or a file that defines CELLS or cells(). "
+    words = f"A study: {', '.join(STUDIES)}, or a file: FILE.py with CELLS or cells(), or "
+    words += "FILE.py:NAME with a function NAME(). "
     words += f"{', '.join(f'--{name}' for name in CHOOSES)} select among its cells."
     flags.DEFINE_string("study", None, words, flag_values=values)
 

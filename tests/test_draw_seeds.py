@@ -4,8 +4,7 @@ import draw_seeds
 import numpy as np
 import pandas as pd
 import pytest
-
-from modtf.studies import load_study
+import seeds
 
 TASKS, SEEDS = 8, 5
 
@@ -39,7 +38,7 @@ def test_chance_is_uniform_without_a_relation(rng, ranks):
 
 
 def test_everything_is_equal_but_the_seed():
-    cells = load_study("seeds").cells
+    cells = seeds.cells()
     assert sum(len(cell.members) for cell in cells) == 175
     for cell in cells:
         assert set(pd.DataFrame(cell.members).groupby(0).size()) == {SEEDS}

@@ -4,11 +4,11 @@ import runpy
 from dataclasses import replace
 from pathlib import Path
 
+import misrouting
 import pytest
 
 from modtf import Evaluation, Training, run_cell
 from modtf.results.load import load_results
-from modtf.studies import load_study
 from modtf.tasks.protocol import Protocol
 
 SCRIPT = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "scripts" / "evaluate_misrouting.py"))
@@ -19,7 +19,7 @@ SIZES = Evaluation(
 
 def routed(arch, **router):
     """The cell of the study whose routing is given so."""
-    cells = (cell for cell in load_study("misrouting").cells if cell.task.arch == arch)
+    cells = (cell for cell in misrouting.misrouting() if cell.task.arch == arch)
     return next(cell for cell in cells if cell.router == router)
 
 

@@ -2,13 +2,13 @@
 
 import draw_open_questions
 import numpy as np
+import open_questions
 import pandas as pd
 import pytest
 from learning_curves import examples_needed, examples_of
 from open_questions_answers import MEASURES
 
 import modtf
-from modtf.studies import load_study
 from modtf.tasks.families import FAMILIES
 
 LEVELS = {"monolithic": 4.0, "modular": 2.0, "modular_op": 1.2, "gt_modular": 1.0, "balanced": 1.5}
@@ -48,7 +48,7 @@ def test_examples_where_loss_falls_with_the_root_of_the_examples():
 def made_results():
     """Return results of the study in which variants have the losses `LEVELS`, times a number per task."""
     rows = []
-    for cell in load_study("open_questions").cells:
+    for cell in open_questions.open_questions():
         options = cell.task.named_options
         shared = {
             "arch": cell.task.arch, "setting": "regression", "num_rules": 8, "width": 32, "steps": 10,

@@ -1,9 +1,7 @@
 """Print the tables of docs/routers_results.md on routers under a cosine schedule.
 
-    modtf sweep --study=factors_cosine_tuning --out=studies/factors_cosine_tuning
     python docs/scripts/write_search.py studies/factors_cosine_tuning \\
         docs/study/factors_cosine_tuning.csv.gz
-    modtf sweep --study=factors_cosine --out=studies/factors_cosine
     python docs/scripts/draw_cosine.py
 
 It reads docs/study/factors_cosine.zip, factors_cosine_tuning.csv.gz, and for the constant rates factors.zip.
@@ -14,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sources import study_file
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
@@ -21,21 +20,12 @@ from modtf.analysis.contents import stands_on
 from modtf.analysis.intervals import holm
 from modtf.analysis.ratios import ratios_to
 from modtf.analysis.table import table_cells
-from modtf.experiments.modarch.studies.factors import CAPACITIES, CLAMPED, TUNED, of_mlp
-from modtf.experiments.modarch.studies.factors_cosine import (
-    GIVEN,
-    RATES,
-    STEPS,
-    TASKS,
-    named_cells,
-    routers,
-    trials,
-)
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.cell import Cell
 
 DOCS = Path(__file__).parents[1]
 STUDIES = DOCS / "study"
+factors, protocols = study_file("factors"), study_file("protocols")
 SURE = 0.05
 
 
@@ -46,7 +36,9 @@ def read() -> modtf.Study:
 
 def tuned() -> pd.DataFrame:
     """Return the validation loss at the end of every trial."""
-    return trial_losses(STUDIES / "factors_cosine_tuning.csv.gz", trials(routers(), RATES))
+    return trial_losses(
+        STUDIES / "factors_cosine_tuning.csv.gz", protocols.IN_MLP.trials(factors.routers(), factors.RATES)
+    )
 
 
 def trial_losses(table: Path, trials: Iterable[tuple[str, str, float, Cell]]) -> pd.DataFrame:
@@ -55,7 +47,7 @@ def trial_losses(table: Path, trials: Iterable[tuple[str, str, float, Cell]]) ->
     The loss is NaN if a model diverged: the mean of the other tasks would be compared with that of all.
     """
     history = pd.read_csv(table)
-    ends = history[(history["measure"] == "loss") & (history["step"] == STEPS)]
+    ends = history[(history["measure"] == "loss") & (history["step"] == protocols.COSINE_STEPS)]
     logs = np.log(ends.set_index("folder")["value"]).groupby(level=0)
     means = np.exp(logs.agg(lambda values: values.mean(skipna=False)))
     found = [(*what, means[cell.folder]) for *what, cell in trials]
@@ -100,13 +92,14 @@ def named(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.Series:
 def names_in_mlp() -> dict[str, str]:
     """Return hash -> router of the MLP's cells under both schedules, in the order of the page."""
     hashes = {}
-    for setting in RATES:
-        old = [CLAMPED[hard] for _, _, hard in GIVEN.values()] + [rate for rate, _ in TUNED.values()]
-        old += CAPACITIES.values()
-        for (name, router), rate in zip(routers().items(), old, strict=True):
-            [cell] = (of_mlp(setting, rate) * router).cells()
+    for setting in factors.RATES:
+        old = [factors.CLAMPED[hard] for *_, hard in protocols.REFERENCES.values()]
+        old += [*(rate for rate, _ in factors.TUNED.values()), *factors.CAPACITIES.values()]
+        for (name, router), rate in zip(factors.routers().items(), old, strict=True):
+            [cell] = (factors.mlp_at(setting, rate) * router).cells()
             hashes[cell.hash] = name
-    return hashes | {cell.hash: name for name, cell in named_cells(routers(), RATES)}
+    reported = protocols.IN_MLP.reported(factors.routers(), factors.RATES)
+    return hashes | {cell.hash: name for name, cell in reported}
 
 
 def schedules(part: modtf.Study, constant: modtf.Study, names: Mapping[str, str]) -> str:
@@ -119,7 +112,8 @@ def schedules(part: modtf.Study, constant: modtf.Study, names: Mapping[str, str]
         for how, each in (("constant", constant), ("cosine", part))
     }
     rows = {
-        how: each[(each["setting"] == setting) & each["data_seed"].isin(TASKS)] for how, each in rows.items()
+        how: each[(each["setting"] == setting) & each["data_seed"].isin(protocols.COSINE_TASKS)]
+        for how, each in rows.items()
     }
     trained = set(rows["cosine"]["name"])
     others = [name for name in dict.fromkeys(names.values()) if name in trained and name != "perfect"]

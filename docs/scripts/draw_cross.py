@@ -17,6 +17,7 @@ import pandas as pd
 from draw_misrouting import CROSSED, DOCS, read
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
+from sources import study_file
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
@@ -26,8 +27,6 @@ from modtf.analysis.learned import final_performance
 from modtf.analysis.ratios import ratios_to
 from modtf.datasets.families.mlp import Affine
 from modtf.experiments.modarch.given import Dose, with_doses
-from modtf.experiments.modarch.studies.misrouting_cosine import all_rates
-from modtf.experiments.modarch.studies.recurrent_cosine import RATES
 from modtf.pages.pictures import Picture, write_pngs
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.families import FAMILIES
@@ -161,7 +160,8 @@ def draw_cross(table: pd.DataFrame) -> Picture:
             "evaluated with " + table["asked"], [f"evaluated with {RULES}", f"evaluated with {WRONG}"]
         )
     )
-    starts = [rates[name] for every in (all_rates(), RATES) for rates in every.values() for name in TUNED]
+    every = study_file("misrouting").all_rates(), study_file("recurrent").RATES
+    starts = [rates[name] for settings in every for rates in settings.values() for name in TUNED]
     picture = panels(
         _mark, table, "misrouting_cross", "The cost of misrouting in training and in evaluation",
         "Loss or error in distribution as a share of the best constant answer's: geometric mean over tasks "

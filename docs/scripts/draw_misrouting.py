@@ -2,7 +2,6 @@
 
 draw_cross.py draws the figure on top of the page; draw_prices.py makes its table of trained routers.
 
-    modtf sweep --study=misrouting --out=studies/misrouting
     modtf report --results=studies/misrouting --archive=docs/study/misrouting.zip
     python docs/scripts/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv.gz
     python docs/scripts/draw_misrouting.py
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from draw_cosine import titled
+from sources import study_file
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
@@ -22,17 +22,16 @@ from modtf.analysis.claims import decisive, letters, number_words
 from modtf.analysis.contents import stands_on, whole_kinds
 from modtf.experiments.modarch.claims.misrouting import BLOCKS, MARGIN, NARROWER
 from modtf.experiments.modarch.given import WAYS, distance, effect, saved, times, with_doses
-from modtf.experiments.modarch.studies.misrouting import DOSES
 from modtf.metrics import inverse_mutual_information
 from modtf.models.routers.clamped import clamped_matrix
 from modtf.pages.text import markdown_table
 from modtf.results import find_cells
-from modtf.studies import load_study
 from modtf.tasks.families import FAMILIES
 
 DOCS = Path(__file__).parents[1]
 CROSSED = DOCS / "study" / "misrouting_crossed.csv.gz"
 TENTH = 0.1
+misrouting = study_file("misrouting")
 RATES = {"mlp": "3e-4", "rnn": "3e-3"}  # constant
 APART = ("misrouting_costs", "a_tenth_misrouted_is_cheap", "half_the_modules_cost")
 CLAIMS = [*(f"{name}_{way}" for name in APART for way in WAYS.values()), "sampled_costs_more"]
@@ -41,7 +40,7 @@ CLAIMS = [*(f"{name}_{way}" for name in APART for way in WAYS.values()), "sample
 def read() -> modtf.Study:
     """Return all models of the task types that were run completely."""
     cells = find_cells(DOCS / "study" / "misrouting.zip")
-    return modtf.Study.read(whole_kinds(cells, load_study("misrouting").cells))
+    return modtf.Study.read(whole_kinds(cells, misrouting.misrouting()))
 
 
 def costs(part: modtf.Study) -> str:
@@ -49,7 +48,8 @@ def costs(part: modtf.Study) -> str:
     doses, rows = with_doses(part), []
     where = [doses[doses["distribution"] == name] for name in (IN, OUT)]
     perfect = [each[(each["matrix"] == "spread") & (each["amount"] == 0)] for each in where]
-    for (matrix, amount), drawn in sorted(DOSES.items(), key=lambda item: (item[0][0] != "spread", item[0])):
+    order = sorted(misrouting.MATRICES.items(), key=lambda item: (item[0][0] != "spread", item[0]))
+    for (matrix, amount), drawn in order:
         if (matrix, amount) == ("spread", 0):
             continue
         given, cells = clamped_matrix(8, matrix, amount), []

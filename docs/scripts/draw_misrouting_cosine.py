@@ -1,9 +1,7 @@
 """Print the tables of docs/misrouting.md on fixed routing under a cosine schedule.
 
-    modtf sweep --study=misrouting_cosine_tuning --out=studies/misrouting_cosine_tuning
     python docs/scripts/write_search.py studies/misrouting_cosine_tuning \\
         docs/study/misrouting_cosine_tuning.csv.gz
-    modtf sweep --study=misrouting_cosine --out=studies/misrouting_cosine
     python docs/scripts/evaluate_misrouting.py studies/misrouting_cosine \\
         docs/study/misrouting_cosine_crossed.csv.gz
     python docs/scripts/draw_misrouting_cosine.py
@@ -18,14 +16,14 @@ import pandas as pd
 from draw_cosine import rates, titled, trial_losses
 from draw_cross import cross, cross_table
 from draw_misrouting import costs, halved, verdicts
+from sources import study_file
 
 import modtf
 from modtf.analysis.contents import stands_on
-from modtf.experiments.modarch.studies.factors_cosine import trials
-from modtf.experiments.modarch.studies.misrouting_cosine import RATES, routings
 
 DOCS = Path(__file__).parents[1]
 STUDIES = DOCS / "study"
+misrouting, protocols = study_file("misrouting"), study_file("protocols")
 CROSSED = STUDIES / "misrouting_cosine_crossed.csv.gz"
 
 
@@ -36,7 +34,8 @@ def read() -> modtf.Study:
 
 def tuned() -> pd.DataFrame:
     """Return the validation loss at the end of every trial."""
-    return trial_losses(STUDIES / "misrouting_cosine_tuning.csv.gz", trials(routings(), RATES))
+    trials = protocols.IN_MLP.trials(misrouting.routings(), misrouting.RATES)
+    return trial_losses(STUDIES / "misrouting_cosine_tuning.csv.gz", trials)
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:

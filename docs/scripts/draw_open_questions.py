@@ -1,6 +1,5 @@
 """Print the answers behind docs/open_questions.md, and draw its figure, from archives of the study.
 
-    modtf sweep --study=open_questions --out=studies/open_questions
     modtf report --results=studies/open_questions --archive=docs/study/open_questions.zip
     python docs/scripts/draw_open_questions.py
 

@@ -1,9 +1,7 @@
 """Print the tables of docs/routers_results.md and docs/misrouting.md on the RNN under a cosine schedule.
 
-    modtf sweep --study=recurrent_cosine_tuning --out=studies/recurrent_cosine_tuning
     python docs/scripts/write_search.py studies/recurrent_cosine_tuning \\
         docs/study/recurrent_cosine_tuning.csv.gz
-    modtf sweep --study=recurrent_cosine --out=studies/recurrent_cosine
     python docs/scripts/evaluate_misrouting.py studies/recurrent_cosine \\
         docs/study/recurrent_cosine_crossed.csv.gz
     python docs/scripts/draw_recurrent_cosine.py
@@ -18,15 +16,14 @@ import pandas as pd
 from draw_cosine import tables, trial_losses
 from draw_cross import RECURRENT, cross, cross_table
 from draw_misrouting import costs, halved, verdicts
+from sources import study_file
 
 import modtf
 from modtf.analysis.contents import stands_on
-from modtf.experiments.modarch.studies.factors_cosine import named_cells, trials
-from modtf.experiments.modarch.studies.misrouting import recurrent
-from modtf.experiments.modarch.studies.recurrent_cosine import RATES, SEARCH, rows
 from modtf.results import find_cells
 
 STUDIES = Path(__file__).parents[1] / "study"
+protocols, recurrent = study_file("protocols"), study_file("recurrent")
 
 
 def read() -> modtf.Study:
@@ -36,15 +33,18 @@ def read() -> modtf.Study:
 
 def tuned() -> pd.DataFrame:
     """Return the validation loss at the end of every trial."""
-    return trial_losses(STUDIES / "recurrent_cosine_tuning.csv.gz", trials(rows(), RATES, search=SEARCH))
+    trials = recurrent.IN_RNN.trials(recurrent.rows(), recurrent.RATES)
+    return trial_losses(STUDIES / "recurrent_cosine_tuning.csv.gz", trials)
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of each page."""
-    constant = {(recurrent() * row).cells()[0].hash: name for name, row in rows().items()}
+    rows = recurrent.rows()
+    constant = {(protocols.recurrent() * row).cells()[0].hash: name for name, row in rows.items()}
     cells = find_cells([STUDIES / "factors.zip", STUDIES / "misrouting.zip"])
     before = modtf.Study.read([cell for cell in cells if cell.definition.hash in constant])
-    names = constant | {cell.hash: name for name, cell in named_cells(rows(), RATES, search=SEARCH)}
+    reported = recurrent.IN_RNN.reported(rows, recurrent.RATES)
+    names = constant | {cell.hash: name for name, cell in reported}
     crossed = stands_on(study.cells, "last", cross_table(cross(study, RECURRENT)))
     measured = [stands_on(study.cells, study.checkpoint, table(study)) for table in (costs, halved)]
     return {

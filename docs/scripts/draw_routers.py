@@ -1,8 +1,5 @@
 """Print the tables of docs/routers_results.md and docs/constant_rates.md from docs/study/factors.zip.
 
-modtf sweep --study=factors --out=studies/factors
-modtf sweep --study=factors_twins --out=studies/factors
-modtf sweep --study=factors_started --out=studies/factors
 modtf report --results=studies/factors --archive=docs/study/factors.zip
 python docs/scripts/draw_routers.py
 """
@@ -11,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 from draw_cosine import titled
+from sources import study_file
 
 import modtf
 from modtf.analysis import IN, OUT
@@ -24,7 +22,6 @@ from modtf.experiments.modarch.claims.misrouting import MARGIN, NARROWER
 from modtf.experiments.modarch.given import GIVEN, WAYS, effect, times
 from modtf.pages.text import markdown_table, with_interval
 from modtf.results import CellFolder, find_cells
-from modtf.studies import load_study
 from modtf.tasks.families import IID
 
 DOCS = Path(__file__).parents[1]
@@ -51,7 +48,7 @@ SCOPES = [("top-1, penalty a sequence", "top-1, penalty")]
 
 def read() -> modtf.Study:
     """Return all models of complete task types; those of fixed routing in the rnn are from `misrouting`."""
-    trained = whole_kinds(find_cells(DOCS / "study" / "factors.zip"), load_study("factors").cells)
+    trained = whole_kinds(find_cells(DOCS / "study" / "factors.zip"), study_file("factors").factors())
     given = [cell for cell in find_cells(MISROUTING) if cell.cell["arch"] == "rnn"]
     return modtf.Study.read([*trained, *filter(_stands_for_itself, given)])
 

@@ -1,6 +1,5 @@
 """Print whether better specialised seeds perform better: the table of docs/study.md.
 
-    modtf sweep --study=seeds --out=studies/seeds
     modtf report --results=studies/seeds --archive=docs/study/seeds.zip
     python docs/scripts/draw_seeds.py
 

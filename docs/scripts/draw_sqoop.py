@@ -15,6 +15,7 @@ from pathlib import Path
 import pandas as pd
 from draw_vqa import rates_of, show
 from matplotlib.figure import Figure
+from sources import study_file
 
 import modtf
 from modtf.analysis import IN, OUT
@@ -22,14 +23,13 @@ from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs, match_members
 from modtf.experiments.questions.sets import PLAIN, TREES
-from modtf.experiments.questions.sqoop_studies import RATES
 from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table, with_interval
-from modtf.studies import load_study
 from modtf.tasks.protocol import tail_length
 
 DOCS = Path(__file__).parents[1]
 SHOWN = 8
+sqoop = study_file("sqoop")
 PAIRS = list(product(TREES, PLAIN))
 TRIED = (0.000125, 0.0005, 0.002, 0.008, 0.032)  # the first and the last for one network each
 
@@ -81,7 +81,7 @@ def trials() -> pd.DataFrame:
     history = history[(history["measure"] == "error") & (history["step"] > 0)].sort_values("step")
     tried = {
         replace(cell, protocol=cell.protocol.replace(learning_rate=rate)).folder: (cell.variant, rate)
-        for cell, rate in product(load_study("sqoop_long_tuning").cells, TRIED)
+        for cell, rate in product(sqoop.sqoop_long_tuning(), TRIED)
     }
     found = [
         (*tried[folder], rows["value"].tail(tail_length(len(rows))).mean())
@@ -94,7 +94,7 @@ def searched() -> str:
     """Return the validation error of every network at every rate, and the rate of the study, in Markdown."""
     wide = trials().pivot(index="network", columns="rate", values="error")
     shown = wide.map(lambda value: f"{value:.1f}", na_action="ignore").fillna("")
-    rows = [[name, *shown.loc[name], f"{RATES[name]:g}"] for name in (*PLAIN, *TREES)]
+    rows = [[name, *shown.loc[name], f"{sqoop.RATES[name]:g}"] for name in (*PLAIN, *TREES)]
     return markdown_table(["network", *(f"{rate:g}" for rate in wide), "chosen"], rows)
 
 

@@ -1,9 +1,7 @@
 """Print the tables of docs/study.md on the published variants under a cosine schedule.
 
-    modtf sweep --study=first_cosine_tuning --out=studies/first_cosine_tuning
     python docs/scripts/write_search.py studies/first_cosine_tuning \\
         docs/study/first_cosine_tuning.csv.gz
-    modtf sweep --study=first_cosine --out=studies/first_cosine
     python docs/scripts/draw_study_cosine.py
 
 It reads docs/study/first_cosine.zip, first_cosine_tuning.csv.gz, and for the constant rate first.zip.
@@ -13,17 +11,17 @@ from pathlib import Path
 
 import pandas as pd
 from draw_cosine import rates, titled, trial_losses
+from sources import study_file
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.table import table_cells
 from modtf.experiments.modarch.given import times
-from modtf.experiments.modarch.studies.factors_cosine import trials
-from modtf.experiments.modarch.studies.first_cosine import RATES, SEARCHES, variants
 from modtf.pages.text import markdown_table
 
 DOCS = Path(__file__).parents[1]
 STUDIES = DOCS / "study"
+first = study_file("first")
 PAIRS = (
     ("modular", "monolithic"),
     ("modular_op", "modular"),
@@ -41,10 +39,10 @@ def tuned() -> pd.DataFrame:
     """Return the validation loss at the end of every trial, with its family and R."""
     table = STUDIES / "first_cosine_tuning.csv.gz"
     found = [
-        trial_losses(table, trials(variants(), chosen, num_rules, SEARCHES[family])).assign(
+        trial_losses(table, first.SEARCHES[family].trials(first.variants(), chosen, num_rules)).assign(
             family=family, num_rules=num_rules
         )
-        for (family, num_rules), chosen in RATES.items()
+        for (family, num_rules), chosen in first.RATES.items()
     ]
     return pd.concat(found)
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from sources import study_file
 from tqdm import tqdm
 
 import modtf
 from modtf.base.files import write_table
 from modtf.models.build import build_cell
 from modtf.results.cells import find_cells
-from modtf.studies import load_study
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import FAMILIES
 
@@ -35,7 +35,7 @@ def asked(cell: Cell) -> list[dict[str, Any]]:
     if trained["hard"]:
         return [{**trained, "hard": False}, {**RULES}]
     if trained == RULES:
-        same = (other for other in load_study("misrouting").cells if other.task == cell.task)
+        same = (other for other in study_file("misrouting").misrouting() if other.task == cell.task)
         return [{**RULES, **other.router} for other in same]
     return []
 

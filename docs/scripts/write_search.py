@@ -1,6 +1,5 @@
 """Write the validation losses of a search for learning rates as one table.
 
-    modtf sweep --study=factors_cosine_tuning --out=studies/factors_cosine_tuning
     python docs/scripts/write_search.py studies/factors_cosine_tuning docs/study/factors_cosine_tuning.csv.gz
 
 A trial serves its validation loss alone, so the rest of its results is not archived.

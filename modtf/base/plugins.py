@@ -15,7 +15,7 @@ class PluginError(ValueError):
 
 def load_plugin(location: str | Path) -> str:
     """Import a file, "path/to/file.py", or a module, which registers its contents. A second import does
-    nothing.
+    nothing. A file can import its neighbours, as a script can.
 
     Returns:
         The location, absolute for a file, so that other processes can load it.
@@ -50,6 +50,8 @@ def load_plugin(location: str | Path) -> str:
     assert spec is not None
     assert spec.loader is not None
     sys.modules[name] = module = util.module_from_spec(spec)  # a class finds its module by this name
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last, so that no neighbour hides an installed module
     with _explained(text):
         try:
             spec.loader.exec_module(module)

@@ -3,10 +3,12 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import isfunction, signature
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from modtf.base.checks import did_you_mean
+from modtf.base.checks import check_choice, did_you_mean
 from modtf.base.plugins import PluginError, load_plugin
 from modtf.base.registry import Registry
 from modtf.studies.point import check_cells
@@ -40,8 +42,7 @@ def register_study(name: str) -> Callable[[Any], Any]:
 class StudyFile:
     """The contents of a study file."""
 
-    name: str  # of the file; names folders
-    description: str  # the file's docstring
+    name: str  # of the study or its file; names folders
     cells: tuple[Cell, ...]
     plugin: str | None = None  # a user's file, which other processes load as a plug-in
 
@@ -50,8 +51,9 @@ def load_study(location: str | Path) -> StudyFile:
     """Load a study.
 
     Args:
-        location: a name in `STUDIES`, or the path of a Python file that defines `CELLS` or a function
-            `cells()`. The file may register families, routers and so on, as a plug-in does.
+        location: a name in `STUDIES`; or "FILE.py", a Python file that defines `CELLS` or a function
+            `cells()`; or "FILE.py:NAME", a function of the file that returns cells. The file may register
+            families, routers and so on, as a plug-in does.
 
     Raises:
         ValueError: if the study does not exist, fails to load, or has cells that cannot run.
@@ -60,30 +62,41 @@ def load_study(location: str | Path) -> StudyFile:
         >>> len(load_study("paper").cells)
         800
     """
-    text, plugin = str(location), None
-    if text in STUDIES:
-        cells: Any = STUDIES[text]
-        module = sys.modules[cells.__module__]
-    elif text.endswith(".py"):
+    text = str(location)
+    file, _, name = text.partition(".py:")
+    plugin = None
+    if name or text.endswith(".py"):
         try:
-            plugin = load_plugin(text)
+            plugin = load_plugin(f"{file}.py" if name else text)
         except PluginError as error:
             raise ValueError(f"The study {text!r} cannot be loaded. {error}") from error
-        module = sys.modules[Path(plugin).stem]
-        cells = getattr(module, "cells", lambda: getattr(module, "CELLS", None))
-    else:
+    elif text not in STUDIES:
         raise ValueError(
-            f"The study {text!r} does not exist; expected {', '.join(STUDIES)}, or the path of a file that "
-            f"ends in .py.{did_you_mean(text, STUDIES)}"
+            f"The study {text!r} does not exist; expected {', '.join(STUDIES)}, or a file, FILE.py or "
+            f"FILE.py:NAME.{did_you_mean(text, STUDIES)}"
         )
     try:
-        made = cells()
+        made = _cells_of(sys.modules[Path(plugin).stem], name) if plugin else STUDIES[text]()
         if not isinstance(made, Sequence) or not all(isinstance(cell, Cell) for cell in made):
             raise ValueError(
-                "it must define CELLS, a list of modtf.Cell, or a function cells() that returns one; found "
-                f"{type(made).__name__}. The method cells() of a Grid returns such a list."
+                "it must define CELLS, a list of modtf.Cell, or a function cells() that returns one, or be "
+                f"given as FILE.py:NAME with such a function; found {type(made).__name__}. The method "
+                "cells() of a Grid returns such a list."
             )
         check_cells(made)
     except ValueError as error:
         raise ValueError(f"The study {text!r}: {error}") from error
-    return StudyFile(Path(text).stem, (module.__doc__ or "").strip(), tuple(made), plugin)
+    return StudyFile(name or Path(text).stem, tuple(made), plugin)
+
+
+def _cells_of(module: ModuleType, name: str) -> Any:
+    """Return the cells of a study file: of the function `name`, or else of `cells` or `CELLS`."""
+    if not name:
+        return module.cells() if hasattr(module, "cells") else getattr(module, "CELLS", None)
+    functions = {
+        key: value
+        for key, value in vars(module).items()
+        if isfunction(value) and value.__module__ == module.__name__ and not signature(value).parameters
+    }
+    check_choice("function", name, functions)
+    return functions[name]()

@@ -39,9 +39,8 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     """
     rows = study.results
     if not has_dose(rows).any():
-        raise NothingToDraw(
-            f"no {GIVEN} routing was trained; {command_line('sweep', study='misrouting')} trains eleven"
-        )
+        command = command_line("sweep", study="docs/studies/misrouting.py:misrouting")
+        raise NothingToDraw(f"no {GIVEN} routing was trained; {command} trains eleven")
     model = ["kind", "variant", "num_rules", "width", "data_seed", "seed"]
     places = rows[rows["measure"].isin(AGAINST)].pivot_table("value", model, "measure", observed=True)
     measured = performance(rows).merge(places.reset_index(), on=model)

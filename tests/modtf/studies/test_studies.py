@@ -1,5 +1,6 @@
 """The studies of the tree, and those of users."""
 
+import sys
 from collections import Counter
 
 import pytest
@@ -14,13 +15,21 @@ OWN = '''"""Mine."""
 from modtf.studies import grid
 CELLS = grid(arch="mlp", width=[32, {width}], num_rules=32).cells()
 '''
+SEVERAL = """
+from widths_of_studies import WIDTH
+from modtf.studies import grid
+def of_width(width): return grid(arch="mlp", width=width).cells()
+def small(): return of_width(32)
+def wide(): return of_width(WIDTH)
+"""
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_says_what_it_is(name):
     study = load_study(name)
-    assert f"--study={name}" in study.description
-    assert str(len(study.cells)) in study.description.partition("\n")[0]
+    description = sys.modules[STUDIES[name].__module__].__doc__ or ""
+    assert f"--study={name}" in description
+    assert str(len(study.cells)) in description.partition("\n")[0]
 
 
 def test_the_paper():
@@ -50,15 +59,29 @@ def test_a_users_file(tmp_path):
     path = tmp_path / "my_first_study.py"
     path.write_text(OWN.format(width=64))
     study = load_study(path)
-    assert (study.name, study.description, study.plugin) == ("my_first_study", "Mine.", str(path))
+    assert (study.name, study.plugin) == ("my_first_study", str(path))
     assert [cell.width for cell in study.cells] == [32, 64]
+
+
+def test_a_file_with_several_studies(tmp_path):
+    """It imports a neighbour, as a script can."""
+    (tmp_path / "widths_of_studies.py").write_text("WIDTH = 64\n")
+    path = tmp_path / "several_studies.py"
+    path.write_text(SEVERAL)
+    study = load_study(f"{path}:wide")
+    assert (study.name, study.plugin, [cell.width for cell in study.cells]) == ("wide", str(path), [64])
+    for name in ("width", "of_width"):
+        with pytest.raises(ValueError, match=rf"several_studies.py:{name}'.* expected one of small, wide"):
+            load_study(f"{path}:{name}")
+    with pytest.raises(ValueError, match=r"given as FILE\.py:NAME"):
+        load_study(path)
 
 
 def test_a_study_is_registered_by_name():
     with forgotten(STUDIES):
         register_study("mine")(lambda: grid(arch="mlp", width=[32, 64]).cells())
         assert [cell.width for cell in load_study("mine").cells] == [32, 64]
-        with pytest.raises(ValueError, match=r"paper, .*mine, or the path"):
+        with pytest.raises(ValueError, match=r"paper, .*mine, or a file"):
             load_study("yours")
 
 

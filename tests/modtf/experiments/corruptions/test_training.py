@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 from zipfile import ZipFile
 
+import corruptions
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from modtf.datasets import base_images
 from modtf.engines.cell import run_cell
 from modtf.evaluation import programs
-from modtf.experiments.corruptions import modules, trainers
+from modtf.experiments.corruptions import modules, studies, trainers
 from modtf.experiments.corruptions.network_parts import SmallNetwork
 from modtf.experiments.corruptions.orders import CORRUPTIONS
 from modtf.experiments.corruptions.phases import ALL, Views
@@ -114,20 +115,24 @@ def steps_of_modular(cell):
 
 
 def test_the_study_of_methods_that_receive_the_corruption():
-    cells = load_study("corruptions_told").cells
+    cells = corruptions.corruptions_told()
     found = {(cell.variant, *cell.trainer.values(), *cell.model.values()) for cell in cells}
     expected = {"image_space": ("identity", "joint"), "labelled": ("multi_hot", "mean")}
     assert found == {(variant, value) for variant, values in expected.items() for value in values}
 
 
 @pytest.mark.parametrize(
-    ("name", "study"),
-    [("corruptions", "corruptions_quick"), ("corruptions_rates",) * 2, ("corruptions_told",) * 2],
+    ("name", "cells"),
+    [
+        ("corruptions", studies.cells),
+        ("corruptions_rates", corruptions.corruptions_rates),
+        ("corruptions_told", corruptions.corruptions_told),
+    ],
 )
-def test_what_is_committed_is_of_the_study(name, study):
+def test_what_is_committed_is_of_the_study(name, cells):
     with ZipFile(ROOT / "docs" / "study" / f"{name}.zip") as archive:
         committed = {name.partition("/")[0] for name in archive.namelist()}
-    assert committed <= {cell.folder for cell in load_study(study).cells}
+    assert committed <= {cell.folder for cell in cells()}
 
 
 @pytest.fixture(scope="module")

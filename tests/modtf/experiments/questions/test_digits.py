@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import vqa
 
 import modtf
 from modtf.analysis.claims import CLAIMS, judge_all
@@ -169,9 +170,7 @@ def test_the_study():
 
 def test_the_studies_of_combinations_and_of_the_supplement():
     """The cells with two rounds are those of `vqa_quick`, and no library of the paper is left out."""
-    quick, rounds, others = (
-        load_study(name).cells for name in ("vqa_quick", "vqa_attribute", "vqa_supplement")
-    )
+    quick, rounds, others = load_study("vqa_quick").cells, vqa.vqa_attribute(), vqa.vqa_supplement()
     assert [cell.task.rounds for cell in rounds] == [r for r in (1, 2, 5, 20) for _ in MAIN]
     shared = {cell.folder for cell in quick} & {cell.folder for cell in rounds}
     assert shared == {cell.folder for cell in rounds if cell.task.rounds == 2}

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import sqoop
 
 import modtf
 from modtf.analysis.claims import judge_all
 from modtf.experiments.questions.sets import PLAIN, SQOOP, TREES
-from modtf.experiments.questions.sqoop_studies import RATES
 from modtf.results.schema import COLUMNS
 from modtf.studies import load_study
 from modtf.tasks.families import FAMILIES
@@ -80,9 +80,9 @@ def test_the_study():
 
 
 def test_rates_of_the_long_study_are_searched_on_another_task():
-    long, tuned = (load_study(name).cells for name in ("sqoop_long", "sqoop_long_tuning"))
+    long, tuned = sqoop.sqoop_long(), sqoop.sqoop_long_tuning()
     for reported, cell in zip(long, tuned, strict=True):
-        protocol = cell.protocol.replace(learning_rate=RATES[cell.variant])
+        protocol = cell.protocol.replace(learning_rate=sqoop.RATES[cell.variant])
         assert reported == replace(cell, members=reported.members, protocol=protocol)
         assert not set(reported.members) & set(cell.members)
     assert {(cell.task.objects, cell.protocol.training.steps) for cell in long} == {(2, 4_000)}
@@ -93,6 +93,6 @@ def test_each_rate_is_the_best_of_the_search_and_not_its_end(monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPTS))
     trials = runpy.run_path(str(SCRIPTS / "draw_sqoop.py"))["trials"]()
     for network, rows in trials.groupby("network"):
-        assert rows.loc[rows["error"].idxmin(), "rate"] == RATES[network]
-        assert rows["rate"].min() < RATES[network] < rows["rate"].max()
-    assert set(trials["network"]) == set(RATES)
+        assert rows.loc[rows["error"].idxmin(), "rate"] == sqoop.RATES[network]
+        assert rows["rate"].min() < sqoop.RATES[network] < rows["rate"].max()
+    assert set(trials["network"]) == set(sqoop.RATES)

@@ -1,17 +1,16 @@
-"""All routers side by side, on two task types, 30 cells, about two core-hours.
+"""All routers alongside each other, on two task types, 30 cells, about two core-hours.
 
-    python launch/sweep.py --study=routers --out=studies/routers
+    modtf sweep --study=docs/studies/routers.py --out=studies/routers
 
 R = 8 rules, width 32, every router with its default options: ten tasks of the mlp, five of attention (search
-v1), one seed each. Steps and learning rates are those of the study `first`, chosen from measured times before
-any run. With the same --out the published variants are trained once for both. `annealed` reaches its last
-temperature after two thirds of the training.
+v1), one seed each, with the protocol of protocols.py. With the same --out as `first`, the published variants
+are trained once for both. `annealed` reaches its last temperature after two thirds of the training.
 """
 
-from modtf.experiments.modarch.studies.first import STEPS, TASKS, base
+from protocols import STEPS, TASKS, base
+
 from modtf.models.routers import ROUTERS
 from modtf.studies.grid import Grid, grid
-from modtf.studies.load import register_study
 from modtf.tasks.cell import Cell
 
 APART = ("balanced", "clamped")  # other studies test them
@@ -25,7 +24,6 @@ def routers(arch: str) -> Grid:
     return sum((grid(variant=name, **options.get(name, {})) for name in compared), Grid([]))
 
 
-@register_study("routers")
 def cells() -> list[Cell]:
     """Return every router on both task types."""
     return sum(

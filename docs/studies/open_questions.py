@@ -1,7 +1,8 @@
 """The paper's open questions: 62 cells, 565 models, in about two core-hours; 17 cells to choose rates.
 
-    modtf sweep --study=open_questions_tuning --out=studies/open_questions_tuning
-    modtf sweep --study=open_questions --out=studies/open_questions
+    modtf sweep --study=docs/studies/open_questions.py:open_questions_tuning \\
+        --out=studies/open_questions_tuning
+    modtf sweep --study=docs/studies/open_questions.py:open_questions --out=studies/open_questions
 
 Regression, R = 8, width 32, tasks from 20, which no other study uses: ten for the mlp, five for the rnn,
 whose models cost ten times as much. The learning rate falls to 0 as a cosine. A pilot on tasks 5 to 7 chose
@@ -20,10 +21,9 @@ question:
 
 from collections.abc import Iterable, Mapping
 
-from modtf.experiments.modarch.studies.factors import TUNED
-from modtf.experiments.modarch.studies.factors_tuning import shared_by
+from factors import tuned
+
 from modtf.studies.grid import Grid, grid
-from modtf.studies.load import register_study
 from modtf.tasks.cell import VARIANTS, Cell
 
 TASKS = {"mlp": tuple(range(20, 30)), "rnn": tuple(range(20, 25))}
@@ -47,7 +47,7 @@ TRIED = dict.fromkeys(VARIANTS, (1e-2, 3e-2)) | dict.fromkeys(BALANCES, (1e-2, 3
 def routed(name: str) -> Grid:
     """Return the grid of a variant, or of a router with one of eight modules and this balance."""
     if name in BALANCES:
-        return shared_by(1, name) * grid(**TUNED[1, name][1])
+        return tuned(1, name)
     return grid(variant=name)
 
 
@@ -60,7 +60,7 @@ def trained(arch: str, learning_rate: float, tasks: Iterable[int], **changes: ob
     return grid(**(shared | protocol | {"training.learning_rate": learning_rate} | changes))
 
 
-def of(arch: str, names: Iterable[str] = VARIANTS, **changes: object) -> Grid:
+def cells_of(arch: str, names: Iterable[str] = VARIANTS, **changes: object) -> Grid:
     """Return variants or balances of a family, each at its rate, under options of tasks and protocol."""
     return _sum(routed(name) * trained(arch, RATES[arch][name], TASKS[arch], **changes) for name in names)
 
@@ -68,25 +68,23 @@ def of(arch: str, names: Iterable[str] = VARIANTS, **changes: object) -> Grid:
 def parts() -> Mapping[str, Grid]:
     """Return the cells of every question as grids."""
     return {
-        "unequal": _sum(of("mlp", BALANCES, zipf=zipf) for zipf in (0.0, 0.5, 1.0, 1.5)),
-        "finite": _sum(of("mlp", num_train=size) for size in SIZES),
-        "withheld": of("rnn", withheld=2),
-        "noise": of("mlp", noise=0.3),
-        "rules": _sum(of("mlp", form=form) for form in ("network", "operation"))
-        + of("mlp", UNTOLD, shift=2.0, hidden=1)
-        + of("rnn", UNTOLD, shift=0.3, hidden=1),
-        "harder": of("mlp", shell=1.0) + of("rnn", shell=1.0, **{"evaluation.conditions": LONG}),
+        "unequal": _sum(cells_of("mlp", BALANCES, zipf=zipf) for zipf in (0.0, 0.5, 1.0, 1.5)),
+        "finite": _sum(cells_of("mlp", num_train=size) for size in SIZES),
+        "withheld": cells_of("rnn", withheld=2),
+        "noise": cells_of("mlp", noise=0.3),
+        "rules": _sum(cells_of("mlp", form=form) for form in ("network", "operation"))
+        + cells_of("mlp", UNTOLD, shift=2.0, hidden=1)
+        + cells_of("rnn", UNTOLD, shift=0.3, hidden=1),
+        "harder": cells_of("mlp", shell=1.0) + cells_of("rnn", shell=1.0, **{"evaluation.conditions": LONG}),
     }
 
 
-@register_study("open_questions")
-def cells() -> list[Cell]:
+def open_questions() -> list[Cell]:
     """Return the cells of all parts, those of the mlp first."""
     return sorted(_sum(parts().values()).cells(), key=lambda cell: cell.task.arch)
 
 
-@register_study("open_questions_tuning")
-def pilot() -> list[Cell]:
+def open_questions_tuning() -> list[Cell]:
     """Return the cells that chose the rates of the mlp, on tasks that are not reported."""
     few = {"evaluation.draws": 2, "training.evaluations": 2}
     points = [

@@ -1,6 +1,6 @@
 """Does the better specialised of several seeds perform better? 4 cells, 175 models, about 1.3 core-hours.
 
-    modtf sweep --study=seeds --out=studies/seeds
+    modtf sweep --study=docs/studies/seeds.py --out=studies/seeds
     modtf report --results=studies/seeds --archive=docs/study/seeds.zip
     python docs/scripts/draw_seeds.py
 
@@ -16,11 +16,11 @@ The script `draw_seeds.py` has the question, which was fixed before the models w
 from collections.abc import Iterable
 from typing import Any
 
-from modtf.experiments.modarch.studies import open_questions
-from modtf.experiments.modarch.studies.factors_cosine import CHOICES, RATES, under_cosine
-from modtf.experiments.modarch.studies.factors_tuning import shared_by
+import open_questions
+from factors import CHOICES, RATES
+from protocols import balanced, under_cosine
+
 from modtf.studies.grid import grid
-from modtf.studies.load import register_study
 from modtf.tasks.cell import Cell
 
 SEEDS = range(5)
@@ -28,7 +28,7 @@ SEEDS = range(5)
 SIZES: dict[str, Any] = {"evaluation.batches": 100, "evaluation.tokens": 100_000, "evaluation.draws": 20}
 #: router of the mlp -> its cells, and its rate
 ROUTERS = {"modular": (grid(variant="modular"), open_questions.RATES["mlp"]["modular"])} | {
-    CHOICES[k]: (shared_by(k, "none"), RATES["regression"][CHOICES[k]]) for k in (2, 1)
+    CHOICES[k]: (balanced(k, "none"), RATES["regression"][CHOICES[k]]) for k in (2, 1)
 }
 
 
@@ -37,12 +37,11 @@ def members(tasks: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple((task, seed) for task in tasks for seed in SEEDS)
 
 
-@register_study("seeds")
 def cells() -> list[Cell]:
     """Return every router with all its tasks and seeds."""
     tasks = grid(num_rules=8, members=members(range(10, 20)))
-    of_mlp = [tasks * router * under_cosine("regression", rate, **SIZES) for router, rate in ROUTERS.values()]
+    mlp = [tasks * router * under_cosine("regression", rate, **SIZES) for router, rate in ROUTERS.values()]
     shared = {"members": members(range(20, 25)), **SIZES}
     rate = open_questions.RATES["rnn"]["modular"]
-    of_rnn = open_questions.trained("rnn", rate, (), **shared) * grid(variant="modular")
-    return sum(of_mlp, of_rnn).cells()
+    rnn = open_questions.trained("rnn", rate, (), **shared) * grid(variant="modular")
+    return sum(mlp, rnn).cells()

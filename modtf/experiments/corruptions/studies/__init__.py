@@ -1,1 +1,0 @@
-"""The studies of the corruptions; `modtf.studies.load` registers them by name."""
