@@ -64,11 +64,6 @@ def test_the_cells_of_a_study_are_what_they_were(name):
         assert re.search(rf"\b{len(cells)}\b", description)
 
 
-def test_every_study_of_the_pages_is_known():
-    files = {path.name for path in (DOCS / "studies").glob("*.py")}
-    assert files == {name.partition(":")[0] for name in CELLS if ".py" in name} | {"protocols.py"}
-
-
 @pytest.fixture(scope="module")
 def learned():
     return {f"{factors.FOLDER}/{c.folder}": c for c in factors.factors() if c.variant != "clamped"}
