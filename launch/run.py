@@ -20,16 +20,18 @@ if __name__ == "__main__":
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from absl import flags
 
-from modtf.base.checks import check_choice, check_path
+from modtf.base.checks import check_choice, check_integer, check_path
 from modtf.base.files import check_writable, regular_file, write_text
 from modtf.base.words import tensorboard_line
+from modtf.engines.lock import locked
 from modtf.launch.cells import (
     cells_of_flags,
     define_cell_flags,
@@ -39,14 +41,10 @@ from modtf.launch.cells import (
 )
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
-from modtf.models.architectures.sizes import check_size
 from modtf.models.own import MODELS
-from modtf.studies.point import OPTIONS
+from modtf.studies.point import OPTIONS, check_memory
 from modtf.tasks.cell import VARIANTS, Cell
 from modtf.tasks.protocol import PLACES, STRATEGIES, preset
-
-if TYPE_CHECKING:
-    from modtf.engines.state import State
 
 RUN = "run.json"
 
@@ -66,6 +64,8 @@ def define_flags(values: flags.FlagValues) -> None:
     define.enum("strategy", "auto", STRATEGIES, f"{words}device, unless there are several GPUs.")
     words = "Where data are made. device: by the compiled program. auto: device on accelerators, else host."
     define.enum("data", "auto", PLACES, words)
+    words = "The number of processes, each of which trains a variant. The default is one per processor, or "
+    define.integer("workers", None, f"{words}one if there is a GPU.")
     define.bool(
         "wait",
         False,
@@ -75,7 +75,7 @@ def define_flags(values: flags.FlagValues) -> None:
     define_settings(values)
 
 
-def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
+def check_folder(out: Path, cells: Sequence[Cell], best: str | None = None) -> str:
     """Return the text of `run.json` for these cells, with the folder `best` of the tuning in place of its
     results; raise `ValueError` if the file in `out` differs."""
     shared = shared_cell(cells)
@@ -92,122 +92,129 @@ def check_folder(out: Path, cells: list[Cell], best: str | None = None) -> str:
     return text
 
 
-def shared_cell(cells: list[Cell]) -> Cell:
+def shared_cell(cells: Sequence[Cell]) -> Cell:
     """Return a cell with the properties that all share; registered models may be added later."""
     return next((cell for cell in cells if cell.runs not in MODELS), replace(cells[0], model={}))
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The cells that the flags ask for, before their state on disk is known."""
-
-    cells: list[Cell]  # one per variant; with --best, with the tuned settings
-    plain: list[Cell]  # from the flags alone
-    out: Path
-    checkpoint: str  # its measures are printed
-    configuration: str  # the text of `run.json`
-    label: str  # of the properties that all cells share
-    learning_rate: str  # in words
-    preset: str  # its name
-
-
 def main(values: flags.FlagValues) -> None:
-    """Resolve the cells, check them, train the unfinished ones, and print the table."""
-    asked = resolve(values)
-    states = look_up(asked)
-    announce(asked)
-    left_out = train(asked, states, values)
-    print_table(asked, left_out)
-
-
-def resolve(values: flags.FlagValues) -> Asked:
-    """Return the cells of the flags, and the folder to write to; raise `ValueError` on invalid flags."""
+    """Check the cells of the flags, train the unfinished ones, and print the table."""
     plain = cells_of_flags(values)
-    cells = with_best(plain, values)
+    cells = with_best(plain, values)  # one per variant
     warn_without_effect(cells, values)
     first = shared_cell(plain)
-    label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)
-    name = f"{label}_{values.preset}" + ("_best" if values.best else "")
-    out = Path(values.out or Path("runs", name))
+    label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)  # shared by all cells
+    out = Path(values.out or Path("runs", f"{label}_{values.preset}" + ("_best" if values.best else "")))
     check_path("--out", out)
     configuration = check_folder(out, plain, values.best)
     from modtf.results.schema import CHECKPOINTS  # pandas takes time
 
     checkpoint = values.checkpoint or first.task.family.checkpoint
     check_choice("--checkpoint", checkpoint, CHECKPOINTS)
-    training = plain[0].protocol.training
-    rates = {cell.protocol.training.learning_rate for cell in plain}
-    rate = (
-        "the rates found"
-        if values.best
-        else f"learning rate {' or '.join(map('{:g}'.format, sorted(rates)))}"
-    )
-    rate += f", {training.schedule}" if training.schedule else ""
-    return Asked(cells, plain, out, checkpoint, configuration, label, rate, values.preset)
-
-
-def look_up(asked: Asked) -> "dict[str, State]":
-    """Return the state of every cell by its folder; check that the unfinished ones can be run."""
-    from modtf.engines.state import state_of
-
-    states = {cell.folder: state_of(cell, asked.out) for cell in asked.cells}
-    unfinished = _unfinished(asked.cells, states)
+    unfinished = _unfinished(cells, out)
     if unfinished:
-        check_writable(asked.out, "--out")
-        for cell in unfinished:
-            check_size(cell)
         from modtf.datasets.families.base import check_data
 
-        check_data(asked.plain[0].task)  # before the variants: not their fault
-    return states
+        check_data(first.task)  # before the variants: not their fault
+    announce(plain, label, out, values)
+    left_out = train(cells, unfinished, out, configuration, values) if unfinished else []
+    print_table([cell for cell in cells if cell not in left_out], first, out, checkpoint, values.preset)
+    if left_out:
+        names = ", ".join(cell.variant for cell in left_out)
+        raise ValueError(f"left out: {names}. The reasons are printed above.")
 
 
-def announce(asked: Asked) -> None:
+def _unfinished(cells: Sequence[Cell], out: Path) -> list[Cell]:
+    """Return the unfinished cells; raise `ValueError` if one cannot run. Print which ones are damaged."""
+    from modtf.engines.state import state_of
+
+    states = {cell.folder: state_of(cell, out) for cell in cells}
+    unfinished = [cell for cell in cells if states[cell.folder].name != "finished"]
+    if unfinished:
+        check_writable(out, "--out")
+        check_memory(unfinished)
+    return unfinished
+
+
+def announce(plain: Sequence[Cell], label: str, out: Path, values: flags.FlagValues) -> None:
     """Print what will be trained, and which options apply to some variants only."""
-    members = len(asked.plain[0].members)
-    steps = " or ".join(f"{n:,}" for n in sorted({cell.protocol.training.steps for cell in asked.plain}))
+    training, members = plain[0].protocol.training, len(plain[0].members)
+    steps = " or ".join(f"{n:,}" for n in sorted({cell.protocol.training.steps for cell in plain}))
+    rates = sorted({cell.protocol.training.learning_rate for cell in plain})
+    rate = "the rates found" if values.best else f"learning rate {' or '.join(map('{:g}'.format, rates))}"
+    rate += f", {training.schedule}" if training.schedule else ""
     print(
-        f"{asked.label}: {len(asked.cells)} variants x {members} members, {steps} steps at "
-        f"{asked.learning_rate} (preset {asked.preset}). Writing to {asked.out}",
+        f"{label}: {len(plain)} variants x {members} members, {steps} steps at {rate} (preset "
+        f"{values.preset}). Writing to {out}",
         flush=True,
     )
     for namespace in OPTIONS:
-        given = [(cell.variant, getattr(cell, namespace)) for cell in asked.plain]
+        given = [(cell.variant, getattr(cell, namespace)) for cell in plain]
         for name in dict.fromkeys(name for _, options in given for name in options):
             users = [variant for variant, options in given if name in options]
             if len(users) < len(given):
                 print(f"{namespace}.{name} applies to {', '.join(users)} only.", flush=True)
 
 
-def train(asked: Asked, states: "dict[str, State]", values: flags.FlagValues) -> list[Cell]:
-    """Train the unfinished cells, registered models first; return those that cannot be built."""
-    unfinished = _unfinished(asked.cells, states)
-    if not unfinished:
-        return []
-    from modtf.engines.cell import run_cell
+def train(
+    cells: Sequence[Cell],
+    unfinished: Sequence[Cell],
+    out: Path,
+    configuration: str,
+    values: flags.FlagValues,
+) -> list[Cell]:
+    """Train the unfinished cells, registered models first; return those that cannot be built or have failed.
+
+    Several cells train in worker processes. A single one trains in this process, as do all if a flag says
+    where to train or to make the data.
+    """
     from modtf.engines.state import write_asked
+    from modtf.training.machine import default_workers
+
+    workers = default_workers() if values.workers is None else check_integer("--workers", values.workers, 1)
+    placed = [name for name in ("strategy", "data") if values[name].value != "auto"]
+    if placed and values.workers is not None and workers > 1:
+        raise ValueError(f"--workers and --{placed[0]} cannot both be given. Leave one out.")
+    left_out = refused(unfinished, alone=len(cells) == 1)
+    if len(left_out) == len(cells):
+        raise ValueError("no variant is left to run; the reasons are printed above.")
+    todo = [cell for cell in unfinished if cell not in left_out]
+    todo.sort(key=lambda cell: cell.runs not in MODELS)  # user models may fail
+    here = bool(placed) or min(workers, len(todo)) == 1
+    strategy = strategy_for(todo, values) if here else None
+    for cell in todo if not values.wait else ():
+        with locked(out, cell.folder):  # otherwise the error names the process
+            pass
+    write_text(out / RUN, configuration)  # after all checks: bad input writes nothing
+    if here:
+        write_asked(todo, out)
+        train_here(todo, out, strategy, values)
+        return left_out
+    from modtf.engines.local import LocalEngine
+    from modtf.engines.run_study import run_study
+
+    with closing(LocalEngine(workers)) as engine:
+        failed = run_study(todo, out, engine, plugins=values.plugin, retry_failed=True).failed
+    return left_out + [cell for cell in todo if cell.folder in failed]
+
+
+def strategy_for(cells: Sequence[Cell], values: flags.FlagValues) -> Any:
+    """Return the result of `choose_strategy`. Batches of all sizes must divide among the devices."""
     from modtf.training.strategy import choose_strategy
 
-    for cell in asked.plain:  # batches of all sizes must divide among the devices
-        strategy = choose_strategy(values.strategy, cell.protocol.training.batch_size, len(cell.members))
-    left_out = refused(unfinished, alone=len(asked.cells) == 1)
-    if len(left_out) == len(asked.cells):
-        raise ValueError("no variant is left to run; the reasons are printed above.")
-    unfinished = [cell for cell in unfinished if cell not in left_out]
-    write_text(asked.out / RUN, asked.configuration)  # after all checks: bad input writes nothing
-    write_asked(unfinished, asked.out)
-    for remark in filter(None, (state.remark(name) for name, state in states.items())):
-        print(remark, flush=True)
-    for cell in sorted(unfinished, key=lambda cell: cell.runs not in MODELS):  # user models may fail
-        run_cell(
-            cell,
-            asked.out,
-            strategy=strategy,
-            data=values.data,
-            wait=values.wait,
-            state=states[cell.folder],
-        )
-    return left_out
+    sizes = [(cell.protocol.training.batch_size, len(cell.members)) for cell in cells]
+    return [choose_strategy(values.strategy, *size) for size in sizes][-1]
+
+
+def train_here(cells: Sequence[Cell], out: Path, strategy: Any, values: flags.FlagValues) -> None:
+    """Train cells in this process, one after the other."""
+    from modtf.engines.cell import run_cell
+    from modtf.engines.state import state_of
+
+    for cell in cells:
+        if remark := state_of(cell, out).remark(cell.folder):
+            print(remark, flush=True)
+        run_cell(cell, out, strategy=strategy, data=values.data, wait=values.wait)
 
 
 def refused(cells: Sequence[Cell], alone: bool) -> list[Cell]:
@@ -233,24 +240,16 @@ def refused(cells: Sequence[Cell], alone: bool) -> list[Cell]:
     return left_out
 
 
-def print_table(asked: Asked, left_out: Sequence[Cell]) -> None:
-    """Print how the variants compare; raise `ValueError` if some were left out."""
+def print_table(cells: Sequence[Cell], first: Cell, out: Path, checkpoint: str, preset_name: str) -> None:
+    """Print how the variants of finished cells compare; `first` has the properties that they share."""
     from modtf.analysis.table import results_table, sizes_note, table_note
     from modtf.results import load_results
 
-    frame = load_results([str(asked.out / cell.folder) for cell in asked.cells if cell not in left_out])
-    frame = frame[frame["checkpoint"] == asked.checkpoint]
-    first = shared_cell(asked.plain)
-    sizes = sizes_note(first, asked.checkpoint, preset(asked.preset, first.task).protocol)
+    frame = load_results([str(out / cell.folder) for cell in cells])
+    frame = frame[frame["checkpoint"] == checkpoint]
+    sizes = sizes_note(first, checkpoint, preset(preset_name, first.task).protocol)
     print(f"\n{results_table(frame)}\n\n{table_note(frame)}\n{sizes}")
-    print(f"Look inside: {tensorboard_line(asked.out)}")
-    if left_out:
-        names = ", ".join(cell.variant for cell in left_out)
-        raise ValueError(f"left out: {names}. The reasons are printed above.")
-
-
-def _unfinished(cells: Sequence[Cell], states: "dict[str, State]") -> list[Cell]:
-    return [cell for cell in cells if states[cell.folder].name != "finished"]
+    print(f"Look inside: {tensorboard_line(out)}")
 
 
 #: the whole command

@@ -18,6 +18,7 @@ if __name__ == "__main__":
     run_file(__file__)
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +27,6 @@ from absl import flags
 
 from modtf.base.checks import check_choice
 from modtf.base.files import check_writable
-from modtf.base.plugins import load_plugin
 from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE, Frozen, best_rate
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import Settings, check_known, settings_given
@@ -192,13 +192,12 @@ def train(what: str, cells: list[Cell], out: Path, plugins: list[str]) -> None:
     """Train the unfinished cells."""
     from modtf.engines.local import LocalEngine
     from modtf.engines.run_study import run_study
-    from modtf.engines.work import Work
 
     print(f"{what}: {sum(len(cell.members) for cell in cells)} models", flush=True)
-    places = tuple(load_plugin(plugin) for plugin in plugins)  # absolute, for other processes
-    summary = run_study(cells, Work(str(out.absolute()), plugins=places, retry_failed=True), LocalEngine())
-    if not summary.is_good:
-        raise ValueError(summary.stopped or "; ".join(summary.failed.values()))
+    with closing(LocalEngine()) as engine:
+        failed = run_study(cells, out, engine, plugins=plugins, retry_failed=True).failed
+    if failed:
+        raise ValueError("; ".join(failed.values()))
 
 
 #: the whole command

@@ -21,6 +21,7 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -46,7 +47,7 @@ from modtf.studies.point import check_memory
 from modtf.tasks.cell import Cell
 
 if TYPE_CHECKING:
-    from modtf.engines.work import Engine, Work
+    from modtf.engines import Engine
     from modtf.studies.estimate import CostEstimate
 
 SHOWN = 10  # failures that are listed
@@ -97,43 +98,35 @@ def main(values: flags.FlagValues) -> None:
     _run(cells, out, plugins, values)
 
 
-def engine_of(
-    cells: Sequence[Cell], out: Path, plugins: Sequence[str], values: flags.FlagValues
-) -> tuple["Work", "Engine"]:
-    """Return the work and its engine; raise `ValueError` if a cell does not fit into memory, or a flag
-    belongs to another engine."""
-    from modtf.base.plugins import load_plugin
+def engine_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "Engine":
+    """Return the engine; raise `ValueError` if a cell does not fit into memory, or a flag belongs to another
+    engine."""
     from modtf.engines.state import state_of
-    from modtf.engines.work import Work
 
     chosen = ENGINES[values.engine]
     if chosen.is_here:
         check_memory([cell for cell in cells if state_of(cell, out).name != "finished"])
-    places = tuple(load_plugin(plugin) for plugin in plugins)  # absolute, for other processes
-    work = Work(str(out.absolute()), plugins=places, retry_failed=values.retry_failed)
     known, options = inspect.signature(chosen).parameters, {}
     for option, flag in OF_ENGINES.items():
         if option in known:
             options[option] = values[flag].value
         elif values[flag].present:
             raise ValueError(f"--{flag} has no meaning for --engine={values.engine}. Leave it out.")
-    return work, chosen(**options)
+    return chosen(**options)
 
 
 def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], values: flags.FlagValues) -> None:
     from modtf.engines.run_study import run_study
 
-    summary = run_study(cells, *engine_of(cells, out, plugins, values))
-    counts = summary.counts
-    finished = plural(counts["finished"], "cell")
-    print(f"{finished} finished now, {counts['skipped']} before, {counts['failed']} failed.")
-    for folder, reason in list(summary.failed.items())[:SHOWN]:
+    with closing(engine_of(cells, out, values)) as engine:
+        summary = run_study(cells, out, engine, plugins=plugins, retry_failed=values.retry_failed)
+    failed = summary.failed
+    print(f"{plural(summary.finished, 'cell')} finished now, {summary.before} before, {len(failed)} failed.")
+    for folder, reason in list(failed.items())[:SHOWN]:
         print(f"  {out / folder}/error.json: {reason}")
-    if counts["failed"] > SHOWN:
-        print(f"  and {counts['failed'] - SHOWN} more")
-    if summary.stopped:
-        raise ValueError(summary.stopped)
-    if not summary.is_good:
+    if len(failed) > SHOWN:
+        print(f"  and {len(failed) - SHOWN} more")
+    if failed:
         sys.exit(1)
     print(f"Look at it: {command_line('report', results=out, out=f'{out}_report')}")
 

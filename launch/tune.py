@@ -24,6 +24,7 @@ if __name__ == "__main__":
     run_file(__file__)
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +50,7 @@ from modtf.tasks.cell import Cell
 from modtf.tuning import LISTS, ORACLES
 
 if TYPE_CHECKING:
-    from modtf.engines.work import Engine, Work
+    from modtf.engines import Engine
     from modtf.tuning import Search
 
 
@@ -88,11 +89,12 @@ def main(values: flags.FlagValues) -> None:
     _, cells, plugins = cells_given(values)
     out = Path(values.out or Path("runs", "tuning"))
     searches = searches_of(cells, out, values)
-    work, engine = engine_of(cells, out, plugins, values)
+    engine = engine_of(cells, out, values)
     for search in searches:
         tuned = "; ".join(f"{path}={axis}" for path, axis in search.space.items())
         print(f"{search.base.label}: {search.oracle}, {tuned}. Writing to {search.folder(out)}", flush=True)
-    run_trials(searches, out, work, engine, values)
+    with closing(engine):
+        run_trials(searches, out, plugins, engine, values)
     print_trials(searches, out, values)
 
 
@@ -129,7 +131,11 @@ def searches_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "
 
 
 def run_trials(
-    searches: "Sequence[Search]", out: Path, work: "Work", engine: "Engine", values: flags.FlagValues
+    searches: "Sequence[Search]",
+    out: Path,
+    plugins: Sequence[str],
+    engine: "Engine",
+    values: flags.FlagValues,
 ) -> None:
     """Run the unfinished trials: lists of them as a study, others one after the other."""
     from modtf.engines.run_study import run_study
@@ -137,10 +143,7 @@ def run_trials(
     from modtf.tuning.trials import add_half_steps
 
     def run(cells: Sequence[Cell]) -> Mapping[str, str]:
-        summary = run_study(cells, work, engine)
-        if summary.stopped:
-            raise ValueError(summary.stopped)
-        return summary.failed
+        return run_study(cells, out, engine, plugins=plugins, retry_failed=values.retry_failed).failed
 
     limit = ORACLES[values.oracle] if values.trials is None else values.trials
     if values.oracle in LISTS:

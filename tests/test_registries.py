@@ -29,7 +29,7 @@ REGISTRIES = [
     (ARCHITECTURES, modtf.register_architecture, "must be a subclass of modtf.models.ModularModel, received"),
     (CELLS, CELLS.register, "does not define num_gates, num_states, step"),
     (CLAIMS, partial(modtf.register_claim, **CLAIM), "must be a function under @register_claim, received"),
-    (ENGINES, ENGINES.register, r"does not define run\(cells, work\)"),
+    (ENGINES, ENGINES.register, r"does not define run\(cells, out, plugins"),
     (FAMILIES, modtf.register_family, "must be a subclass of modtf.Family, received 42"),
     (FIGURES, modtf.register_figure, r"must be a function draw\(study, choice\)"),
     (FORMATS, FORMATS.register, ""),

@@ -8,7 +8,7 @@ import json
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,15 +16,13 @@ import pandas as pd
 
 from modtf.base.checks import check_choice, check_path, check_type
 from modtf.base.files import check_writable, remove_unfinished, write_text
-from modtf.engines.lock import locked
+from modtf.engines.lock import PATIENCE, Report, locked
 from modtf.engines.state import (
-    State,
     check_identity,
     check_order,
     finishing,
     recorded_source,
     state_of,
-    state_under_lock,
     write_config,
 )
 from modtf.engines.train_cell import shape_of, train_cell
@@ -46,9 +44,6 @@ from modtf.training.machine import provenance
 from modtf.training.strategy import check_strategy, name_of
 from modtf.training.trainer import trainer_of
 
-if TYPE_CHECKING:
-    from modtf.engines.work import Report
-
 MEMBERS = "members"  # in a cell's folder, holds a folder for every member
 _tried: set[Hashable] = set()  # shapes that passed the checks of `make_member`: keys, no kept objects
 
@@ -62,7 +57,6 @@ def run_cell(
     verbose: bool = True,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     wait: bool = False,
-    state: State | None = None,
 ) -> Path:
     """Run a cell, or finish a killed one; return at once if it is finished.
 
@@ -76,8 +70,6 @@ def run_cell(
         callbacks: more Keras callbacks, see `modtf.train`.
         wait: whether to wait for another process that works on the cell; by default that is an error, which
             names the process.
-        state: the cell's state, from a caller that has just looked it up and checked that the cell fits into
-            memory; looked up by default.
 
     Returns:
         The cell's folder: `config.json`, `results.csv`, `history.csv`, `activation.npz`, `last.keras`,
@@ -102,23 +94,19 @@ def run_cell(
     check_callbacks(callbacks)
     for name, value in (("verbose", verbose), ("wait", wait)):
         check_choice(name, value, (True, False))
-    if state is not None:
-        check_type("state", state, State)
-    folder, known = Path(out, cell.folder), state
-    state = known or state_of(cell, out)
-    if state.name == "finished":
+    folder = Path(out, cell.folder)
+    if state_of(cell, out).name == "finished":
         return folder
     check_writable(out)
-    if known is None:
-        check_order(cell, out)
-        check_size(cell)
+    check_order(cell, out)
+    check_size(cell)
     alone = trains_alone(cell)
     if alone and isinstance(strategy, tuple):
         print(f"{cell.label}: one device is used, because its members train one after the other.")
         strategy = None
     model = _model(cell, strategy)  # an invalid model fails before anything is written
-    with locked(out, cell.folder, wait=wait):
-        state = state_under_lock(cell, out, state)
+    with locked(out, cell.folder, -1 if wait else PATIENCE):
+        state = state_of(cell, out)  # another process may have run it
         if state.name != "finished":
             train = train_in_turn if alone else train_cell
             with finishing(cell, out, state), _scope(strategy):
@@ -128,8 +116,8 @@ def run_cell(
     return folder
 
 
-def train_and_report(cell: Cell, out: Path, report: "Report") -> None:
-    """Train a cell of a study, whose lock is held, and report its steps: the default of `Work.function`."""
+def train_and_report(cell: Cell, out: Path, report: Report) -> None:
+    """Train a cell of a study, whose lock is held, and report its steps."""
     check_size(cell)
     in_turn, model, folder = trains_alone(cell), _model(cell), out / cell.folder
     train, turns = (train_in_turn, len(cell.members)) if in_turn else (train_cell, 1)
@@ -140,7 +128,7 @@ def train_and_report(cell: Cell, out: Path, report: "Report") -> None:
 class _Reporting(keras.callbacks.Callback):
     """Reports the finished steps, on average over members that train in `turns`."""
 
-    def __init__(self, cell: Cell, report: "Report", turns: int):
+    def __init__(self, cell: Cell, report: Report, turns: int):
         super().__init__()
         self.steps, self.report, self.turns = cell.protocol.training.steps, report, turns
         self.turn = 0

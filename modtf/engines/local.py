@@ -1,11 +1,12 @@
 """Worker processes on this machine: the driver's side, and the worker's.
 
-`concurrent.futures.ProcessPoolExecutor` is unsuitable: if one of its processes is killed, for example for
-lack of memory, the pool breaks and ends the cells of all other processes.
+Each worker takes the next cell whose lock is free. `concurrent.futures.ProcessPoolExecutor` is unsuitable: if
+one of its processes is killed, for example for lack of memory, the pool breaks and ends the cells of all
+other processes.
 """
 
-import contextlib
 import itertools
+import json
 import os
 import signal
 import socket
@@ -13,31 +14,34 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Generator, Iterator, Sequence
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from modtf.base.checks import check_integer
+from modtf.base.files import read_text, write_text
 from modtf.base.memory import memory_of
+from modtf.base.plugins import load_plugin
+from modtf.base.registry import resolve
 from modtf.base.termination import exit_on_sigterm
 from modtf.engines import register_engine
-from modtf.engines.work import Event, Outcome, Work, work_on
+from modtf.engines.lock import EVERY, StopError, holders, this_process
+from modtf.engines.state import is_open
+from modtf.engines.work import work_on
 from modtf.results.schema import PRIVATE
 from modtf.tasks.cell import Cell
 from modtf.training.machine import default_workers, processors, thread_variables
 
 PATIENCE = 60.0  # seconds for a worker to save its cell when the study is interrupted
-DRIVER_GONE = 76  # exit status of a worker whose driver was killed
-SERVE = "import sys; from modtf.engines.local import main; main(*map(int, sys.argv[1:]))"
-EVERY = 0.5  # seconds between reports, and between checks that the driver lives
+DRIVER_GONE, REPLACE, STOP = 76, 77, 78  # exit statuses of workers
+WORK = "import sys; from modtf.engines.local import main; main(*sys.argv[1:])"
 
 
 @register_engine("local")
 class LocalEngine:
     """Fresh interpreters that run one cell at a time. A worker that dies affects its own cell only.
+
+    Workers stay until `close`, for the cells of the next `run`.
 
     Args:
         workers: how many; by default one per processor, or one if there is a GPU.
@@ -57,178 +61,124 @@ class LocalEngine:
         self.retries = check_integer("retries", retries, 0)
         self.growth = check_integer("growth", growth, 0)
         self._deaths: Counter[str] = Counter()
+        self._alive: list[tuple[subprocess.Popen[bytes], Path]] = []  # each with its log
+        self._number = itertools.count()
+        self._list: Path | None = None  # the file from which workers read their cells
 
-    def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
+    def run(self, cells: Sequence[Cell], out: str, plugins: Sequence[str], function: str) -> Iterator[None]:
         """See `Engine`."""
-        waiting, workers = deque(cells), list[LocalWorker]()
         size = min(len(cells), self.workers)
-        threads = max(1, processors() // max(1, size))
-        driver = Path(work.out, PRIVATE, "logs", f"{socket.gethostname()}-{os.getpid()}")
-        logs = (Path(f"{driver}-{n}.log") for n in itertools.count())
-        try:
-            while waiting or any(worker.cell for worker in workers):
-                idle = [worker for worker in workers if worker.cell is None]
-                for _ in range(min(size - len(workers), len(waiting) - len(idle))):
-                    idle.append(LocalWorker(work, threads, next(logs)))
-                    workers.append(idle[-1])
-                for worker in idle[: len(waiting)]:
-                    worker.give(waiting.popleft())
-                by_connection: dict[Any, LocalWorker] = {worker.connection: worker for worker in workers}
-                for connection in wait(list(by_connection)):
-                    yield from self._hear(by_connection[connection], workers, waiting, work)
-        except BaseException:
-            for worker in workers:
-                worker.process.terminate()  # it saves its cell; `dismiss` waits for that
-            raise
-        finally:
-            for worker in workers:
-                worker.dismiss()
+        self._list = Path(out, PRIVATE, "logs", f"{socket.gethostname()}-{os.getpid()}.json")
+        options = {"recycle": self.recycle, "growth": self.growth}
+        work = {"out": str(out), "plugins": [*plugins], "function": function, **options}
+        listed = {cell.folder: cell.to_dict() for cell in cells}
+        write_text(self._list, json.dumps({**work, "cells": listed}))
+        by_folder = {cell.folder: cell for cell in cells}
+        while left := [name for name in by_folder if is_open(out, name)]:
+            self._bury(out, by_folder)
+            while len(self._alive) < min(size, len(left)):
+                self._alive.append(self._start(max(1, processors() // size)))
+            yield
+            time.sleep(EVERY)
 
-    def _hear(
-        self, worker: "LocalWorker", workers: "list[LocalWorker]", waiting: deque[Cell], work: Work
-    ) -> Iterator[Event]:
-        """Yield a worker's news; remove a worker that has died, or reached its number of cells or memory."""
-        cell, news = worker.cell, worker.news()
-        if news is None:
-            workers.remove(worker)
-            worker.dismiss()
-            if cell is not None:
-                yield from self._died(worker, cell, waiting, work)
-        elif cell is not None and isinstance(news, int):
-            yield Event(cell, news)
-        elif cell is not None and isinstance(news, Outcome):
-            worker.cell = None
-            if worker.count >= self.recycle or worker.growth() > self.growth:
-                workers.remove(worker)
-                worker.dismiss()
-            yield Event(cell, cell.protocol.training.steps, news)
-
-    def _died(self, worker: "LocalWorker", cell: Cell, waiting: deque[Cell], work: Work) -> Iterator[Event]:
-        self._deaths[cell.folder] += 1
-        deaths = self._deaths[cell.folder]
-        if deaths <= self.retries:
-            waiting.append(cell)  # it resumes from its last checkpoint
-            return
-
-        def fail(*_: Any) -> None:
-            how = worker.how_it_ended()
-            raise RuntimeError(
-                f"{deaths} worker processes died on this cell, the last one {how}; {worker.log} holds their "
-                "output"
-            )
-
-        yield Event(cell, 0, work_on(cell, work, fail))
-
-
-class LocalWorker:
-    """A fresh interpreter that works on cells, one at a time.
-
-    `cell` is its current cell, and `count` the number of cells so far. `connection` is readable when there is
-    news. Its output goes to `log`, because the terminal belongs to the progress bar.
-    """
-
-    def __init__(self, work: Work, threads: int, log: Path):
-        self.cell: Cell | None = None
-        self.count = self._memory = 0  # memory after the first cell
-        self.log = log
-        log.parent.mkdir(parents=True, exist_ok=True)
-        self.connection, other_end = Pipe()
+    def _start(self, threads: int) -> tuple["subprocess.Popen[bytes]", Path]:
+        """Start a worker. Its output goes to a log, because the terminal belongs to the progress bar."""
+        assert self._list is not None
         paths = [os.path.abspath(path) for path in sys.path]  # the same import paths as in this process
         environment = {**os.environ, **thread_variables(threads), "PYTHONPATH": os.pathsep.join(paths)}
+        command = [sys.executable, "-c", WORK, str(self._list), str(os.getpid())]
+        log = self._list.with_name(f"{self._list.stem}-{next(self._number)}.log")
         with log.open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", SERVE, str(other_end.fileno()), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=[other_end.fileno()],
-                env=environment,
-            )
-        other_end.close()
-        self._send(work)
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+            ), log
 
-    def give(self, cell: Cell) -> None:
-        """Give the worker a cell."""
-        self.cell, self.count = cell, self.count + 1
-        self._send(cell.to_dict())
+    def _bury(self, out: str, cells: dict[str, Cell]) -> None:
+        """Forget workers that have ended. A cell that has killed too many counts as failed."""
+        for process, log in [one for one in self._alive if one[0].poll() is not None]:
+            self._alive.remove((process, log))
+            status = process.returncode
+            if status == STOP:
+                raise StopError(read_text(log).splitlines()[-1])
+            _remove_empty(log)
+            if status == REPLACE:
+                continue
+            who = this_process(process.pid)
+            name = next((name for name, (holder, _) in holders(out).items() if holder == who), "")
+            self._deaths[name] += 1
+            deaths = self._deaths[name]
+            if deaths <= self.retries:
+                continue  # the cell resumes from its last checkpoint
+            words = f"the last one {_ended(status)}; {log} holds their output"
+            if name not in cells:
+                raise StopError(f"{deaths} worker processes ended before they took a cell, {words}.")
 
-    def news(self) -> int | Outcome | None:
-        """Return the finished steps of the cell, the outcome, or None if the process has ended."""
-        try:
-            return self.connection.recv()
-        except (EOFError, OSError):
-            self.process.wait()
-            return None
+            def fail(
+                *_: object, words: str = f"{deaths} worker processes died on this cell, {words}"
+            ) -> None:
+                raise RuntimeError(words)
 
-    def growth(self) -> int:
-        """Return the bytes by which the idle worker's memory has grown since its first cell."""
-        memory = memory_of(self.process.pid)
-        self._memory = self._memory or memory
-        return memory - self._memory
+            work_on(cells[name], out, fail)
 
-    def dismiss(self) -> None:
-        """End the worker when it is idle, and wait for that; kill it if that takes too long."""
-        self._send(None)
-        try:
-            self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.connection.close()
-        if self.log.exists() and not self.log.stat().st_size:
-            self.log.unlink()
-
-    def how_it_ended(self) -> str:
-        """Return in words how the process ended, for errors."""
-        status = self.process.returncode
-        if status >= 0:
-            return f"with exit status {status}"
-        memory = " (is there enough memory?)" if -status == signal.SIGKILL else ""
-        return f"by {signal.Signals(-status).name}{memory}"
-
-    def _send(self, thing: object) -> None:
-        with contextlib.suppress(OSError):  # it has died; `news` reports that
-            self.connection.send(thing)
+    def close(self) -> None:
+        """See `Engine`."""
+        for process, _ in self._alive:
+            process.terminate()  # it saves its cell
+        for process, log in self._alive:
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            _remove_empty(log)
+        self._alive.clear()
+        if self._list is not None:
+            self._list.unlink(missing_ok=True)
 
 
-def main(handle: int, driver: int) -> None:
-    """Serve the driver that started this process; end at once if the driver is killed.
+def _remove_empty(log: Path) -> None:
+    if log.exists() and not log.stat().st_size:
+        log.unlink()
 
-    The next run then resumes the cell from its checkpoint.
+
+def _ended(status: int) -> str:
+    """Return in words how a process ended, for errors."""
+    if status >= 0:
+        return f"with exit status {status}"
+    memory = " (is there enough memory?)" if -status == signal.SIGKILL else ""
+    return f"by {signal.Signals(-status).name}{memory}"
+
+
+def main(path: str, driver: str) -> None:
+    """Work on the cells that a file lists, and then on those that it lists anew, until this process is
+    terminated.
+
+    It ends at once if its driver is killed. The next run then resumes the cell from its checkpoint.
     """
 
     def watch() -> None:
-        while os.getppid() == driver:
+        while os.getppid() == int(driver):
             time.sleep(EVERY)
         os._exit(DRIVER_GONE)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the driver decides
     threading.Thread(target=watch, name="watch the driver", daemon=True).start()
     with exit_on_sigterm():
-        serve(Connection(handle))
-
-
-def serve(connection: Connection) -> None:
-    """Work on the cells that arrive through the connection, after the `Work`, until None arrives.
-
-    The answers are numbers of finished steps, at limited intervals, then the outcome.
-    """
-    told = 0.0
-
-    def report(steps: int) -> None:
-        nonlocal told
-        if time.monotonic() - told > EVERY:
-            told = time.monotonic()
-            try:
-                connection.send(steps)
-            except OSError:
-                os._exit(DRIVER_GONE)  # this is not a failure of the cell
-
-    try:
-        work: Work = connection.recv()
-        function = work.prepare()
-        while (config := connection.recv()) is not None:
-            told = 0.0
-            connection.send(work_on(Cell.from_dict(config), work, function, report))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        os._exit(DRIVER_GONE)
+        work = json.loads(read_text(path))
+        for plugin in work["plugins"]:
+            load_plugin(plugin)
+        function, out, count, first = resolve(work["function"]), work["out"], 0, 0
+        while True:
+            for name, config in work["cells"].items():
+                try:
+                    done = is_open(out, name) and work_on(Cell.from_dict(config), out, function)
+                except StopError as error:
+                    print(error, file=sys.stderr, flush=True)
+                    sys.exit(STOP)
+                if done:
+                    count, memory = count + 1, memory_of(os.getpid())
+                    first = first or memory
+                    if count == work["recycle"] or memory - first > work["growth"]:
+                        sys.exit(REPLACE)
+            time.sleep(EVERY)
+            work = json.loads(read_text(path))

@@ -2,13 +2,16 @@
 
 import logging
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from modtf.base.checks import check_integer, check_number
 from modtf.base.extras import need
+from modtf.base.plugins import load_plugin
+from modtf.base.registry import resolve
 from modtf.engines import register_engine
-from modtf.engines.work import Event, Outcome, Work, work_on
+from modtf.engines.lock import StopError
+from modtf.engines.work import work_on
 from modtf.tasks.cell import Cell
 from modtf.training.machine import thread_variables
 
@@ -20,8 +23,7 @@ class RayEngine:
     """Tasks on a running cluster (`ray start`), or on a cluster of this machine alone, which listens on the
     loopback address and has no dashboard.
 
-    Every node needs modtf, the plug-ins and the study's folder at the same paths. Progress counts finished
-    cells.
+    Every node needs modtf, the plug-ins and the study's folder at the same paths.
 
     Args:
         cpus: processors per cell; its TensorFlow uses as many threads.
@@ -35,8 +37,9 @@ class RayEngine:
         self.cpus = check_number("cpus", cpus, 0.0, float("inf"))
         self.gpus = check_number("gpus", gpus, 0.0, float("inf"))
         self.retries = check_integer("retries", retries, 0)
+        self._running: dict[Any, Cell] = {}  # by references of Ray
 
-    def run(self, cells: Sequence[Cell], work: Work) -> Generator[Event, None, None]:
+    def run(self, cells: Sequence[Cell], out: str, plugins: Sequence[str], function: str) -> Iterator[None]:
         """See `Engine`."""
         ray = need("ray", "cluster", "--engine=ray")
         if not ray.is_initialized():
@@ -51,29 +54,36 @@ class RayEngine:
             max_calls=RECYCLE,
             runtime_env={"env_vars": variables},
         )(_work_on)
-        waiting = {task.remote(cell.to_dict(), work): cell for cell in cells}
-        try:
-            while waiting:
-                done, _ = ray.wait(list(waiting), timeout=5.0)
-                for reference in done:
-                    cell = waiting.pop(reference)
-                    yield Event(cell, cell.protocol.training.steps, self._outcome(ray, reference, cell, work))
-        finally:
-            for reference in waiting:
-                ray.cancel(reference, force=False)  # raises KeyboardInterrupt in it
-            if waiting:
-                ray.wait(list(waiting), num_returns=len(waiting), timeout=20.0)
+        self._running = {task.remote(cell.to_dict(), out, plugins, function): cell for cell in cells}
+        while self._running:
+            done, _ = ray.wait(list(self._running), timeout=1.0)
+            for reference in done:
+                self._end(ray, reference, self._running.pop(reference), out)
+            yield
 
-    def _outcome(self, ray: Any, reference: Any, cell: Cell, work: Work) -> Outcome:
+    def _end(self, ray: Any, reference: Any, cell: Cell, out: str) -> None:
+        """Take note of the end of a task. If its workers died, the cell has failed."""
         try:
-            return ray.get(reference)
+            ray.get(reference)
+            return
+        except StopError as error:
+            raise StopError(str(getattr(error, "cause", error))) from None
         except ray.exceptions.RayError as error:
             reason = f"{type(error).__name__} after {self.retries} retries: {' '.join(str(error).split())}"
 
         def fail(*_: Any) -> None:
             raise RuntimeError(reason)
 
-        return work_on(cell, work, fail)
+        work_on(cell, out, fail)
+
+    def close(self) -> None:
+        """See `Engine`."""
+        if self._running:
+            ray = need("ray", "cluster", "--engine=ray")
+            for reference in self._running:
+                ray.cancel(reference, force=False)  # raises KeyboardInterrupt in it
+            ray.wait(list(self._running), num_returns=len(self._running), timeout=20.0)
+            self._running = {}
 
 
 def start(ray: Any) -> None:
@@ -90,6 +100,8 @@ def start(ray: Any) -> None:
         ray.init(address="local", _node_ip_address="127.0.0.1", include_dashboard=False, **quiet)
 
 
-def _work_on(config: dict[str, Any], work: Work) -> Outcome:
+def _work_on(config: dict[str, Any], out: str, plugins: Sequence[str], function: str) -> None:
     """Run one cell in a worker of the cluster."""
-    return work_on(Cell.from_dict(config), work, work.prepare())
+    for plugin in plugins:
+        load_plugin(plugin)
+    work_on(Cell.from_dict(config), out, resolve(function))

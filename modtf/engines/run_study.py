@@ -1,15 +1,20 @@
 """Runs the unfinished cells of a study with an engine, under one progress bar."""
 
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from modtf.base.plugins import load_plugin
 from modtf.base.words import plural, progress_bar
-from modtf.engines.lock import is_locked
-from modtf.engines.state import State, state_of, write_asked
-from modtf.engines.work import Engine, Event, Outcome, Work, nothing_to_do
+from modtf.engines import Engine
+from modtf.engines.lock import LockedError, holders, is_locked, locked
+from modtf.engines.state import State, error_of, is_open, move_aside, state_of, write_asked
+from modtf.engines.work import TRAIN
+from modtf.results.manifest import MANIFEST, read_json
+from modtf.results.schema import ERROR
 from modtf.tasks.cell import Cell
 
 POLL = 1.0  # seconds between checks whether other processes still work on their cells
@@ -17,56 +22,71 @@ FORMAT = "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}"
 SMALL = 32  # below this width a token's cost hardly depends on the width
 
 
-@dataclass
+@dataclass(frozen=True)
 class Summary:
-    """The result of a study: folder of the cell -> outcome."""
+    """The result of a study: numbers of cells that were finished now and before, and the failed ones."""
 
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-    stopped: str = ""  # why the study stopped early; "" if it did not
-
-    @property
-    def counts(self) -> Counter[str]:
-        return Counter(outcome.status for outcome in self.outcomes.values())
-
-    @property
-    def failed(self) -> dict[str, str]:
-        """Folder of the cell -> reason, in one line."""
-        return {name: o.reason for name, o in self.outcomes.items() if o.status == "failed"}
-
-    @property
-    def is_good(self) -> bool:
-        """Return whether every cell is finished."""
-        return not self.stopped and set(self.counts) <= {"finished", "skipped"}
+    finished: int
+    before: int
+    failed: dict[str, str]  # folder of the cell -> reason, in one line
 
 
-def run_study(cells: Sequence[Cell], work: Work, engine: Engine, *, shown: bool = True) -> Summary:
+def run_study(
+    cells: Sequence[Cell],
+    out: str | Path,
+    engine: Engine,
+    *,
+    plugins: Iterable[str] = (),
+    retry_failed: bool = False,
+    function: str = TRAIN,
+    shown: bool = True,
+) -> Summary:
     """Run all unfinished cells of a study, or of a shard of it; wait for those of other processes.
 
-    A failed cell does not end the study; a full disk does.
+    A failed cell does not end the study. The caller closes the engine.
+
+    Args:
+        cells: the cells.
+        out: the folder of the study.
+        engine: what runs the cells.
+        plugins: files and modules that other processes load first.
+        retry_failed: whether cells that failed before run again.
+        function: reference to a `CellFunction`.
+        shown: whether to show the progress bar.
+
+    Raises:
+        StopError: if the disk is full, its file system has no locks, or workers cannot begin.
+        ValueError: if a folder belongs to another cell.
     """
-    states = {cell.folder: state_of(cell, work.out) for cell in cells}
-    for line in remarks(states, work):
-        print(line)
-    done = {name: nothing_to_do(state, work) for name, state in states.items()}
-    summary = Summary({name: outcome for name, outcome in done.items() if outcome})
-    todo = [cell for cell in cells if cell.folder not in summary.outcomes]
-    write_asked(todo, work.out)
-    progress = StudyProgress(todo, len(cells) - len(todo), shown)
-    try:
-        while todo and not summary.stopped:
-            todo = _one_round(todo, work, engine, progress, summary)
-            if todo and not summary.stopped:
-                progress.say(
-                    f"{plural(len(todo), 'cell')} left, in use by other processes; waiting for them."
-                )
-                while all(is_locked(work.out, cell.folder) for cell in todo):
-                    time.sleep(POLL)
-    finally:
-        progress.close()
-    return summary
+    states = {cell.folder: state_of(cell, out) for cell in cells}
+    for line in remarks(states, retry_failed):
+        print(line, flush=True)
+    before = sum(state.name == "finished" for state in states.values())
+    for name, state in states.items():
+        if state.name == "damaged":
+            with contextlib.suppress(LockedError), locked(out, name):
+                move_aside(Path(out, name))
+        elif state.name == "failed" and retry_failed:
+            Path(out, name, ERROR).unlink(missing_ok=True)
+    todo = [cell for cell in cells if is_open(out, cell.folder)]
+    write_asked(todo, out)
+    plugins = [load_plugin(plugin) for plugin in plugins]  # absolute, for other processes
+    with contextlib.closing(StudyProgress(todo, out, len(cells) - len(todo), shown)) as progress:
+        if todo and all(is_locked(out, cell.folder) for cell in todo):
+            progress.say(f"{plural(len(todo), 'cell')} in use by other processes; waiting for them.")
+        while progress.left:
+            for _ in engine.run([*progress.left.values()], str(Path(out).absolute()), plugins, function):
+                progress.look()
+            progress.look()
+            while progress.left and all(is_locked(out, name) for name in progress.left):
+                time.sleep(POLL)
+                progress.look()
+    errors = {cell.folder: error_of(Path(out, cell.folder)) for cell in cells}
+    failed = {name: reason for name, reason in errors.items() if reason}
+    return Summary(len(cells) - before - len(failed), before, failed)
 
 
-def remarks(states: dict[str, State], work: Work) -> list[str]:
+def remarks(states: dict[str, State], retry_failed: bool) -> list[str]:
     """Return what a reader should know about the cells on disk."""
     other = Counter(s.version for s in states.values() if s.name == "finished" and s.is_of_another_version)
     lines = [
@@ -76,62 +96,53 @@ def remarks(states: dict[str, State], work: Work) -> list[str]:
     ]
     lines += filter(None, (state.remark(name) for name, state in states.items()))
     failed = sum(state.name == "failed" for state in states.values())
-    if failed and not work.retry_failed:
+    if failed and not retry_failed:
         lines.append(f"{plural(failed, 'cell')} failed before and not run again; --retry_failed runs them.")
     return lines
 
 
-def _one_round(
-    todo: Sequence[Cell], work: Work, engine: Engine, progress: "StudyProgress", summary: Summary
-) -> list[Cell]:
-    """Give the cells to the engine; return those to check again, which other processes hold."""
-    again: list[Cell] = []
-    with closing(engine.run(todo, work)) as events:
-        for event in events:
-            progress(event)
-            if event.outcome is None:
-                continue
-            if event.outcome.status == "busy":
-                again.append(event.cell)
-            elif event.outcome.status == "stopped":
-                summary.stopped = event.outcome.reason
-                break
-            else:
-                summary.outcomes[event.cell.folder] = event.outcome
-                if event.outcome.reason:
-                    progress.say(f"{event.cell.folder} {event.outcome.status}; {event.outcome.reason}")
-    return again
-
-
 class StudyProgress:
-    """Finished cells, the time left, and members x steps per second, on one line.
+    """Finished cells, the time left, and members x steps per second, on one line. All is read from disk.
 
     The cost of a token is taken as proportional to the square of the width, plus a constant. Time left and
     speed are averages over the whole run, because recent values reflect one kind of cell, or compilation.
     """
 
-    def __init__(self, cells: Sequence[Cell], done: int = 0, shown: bool = True):
+    def __init__(self, cells: Sequence[Cell], out: str | Path, done: int = 0, shown: bool = True):
+        self.out, self.left = Path(out), {cell.folder: cell for cell in cells}
         self.done, self.total, self.failed = done, done + len(cells), 0
-        self._steps = dict.fromkeys((cell.folder for cell in cells), 0)
+        self._steps = dict.fromkeys(self.left, 0)
         self._begun, self._member_steps = time.monotonic(), 0
         work = sum(_step_work(cell) * cell.protocol.training.steps for cell in cells)
         self._bar = progress_bar(total=work, bar_format=FORMAT, smoothing=0, shown=shown)
         self._describe()
         self.say, self.close = self._bar.write, self._bar.close
 
-    def __call__(self, event: Event) -> None:
-        """Show news of a cell."""
-        cell, known = event.cell, self._steps[event.cell.folder]
-        steps = max(known, event.steps)
-        if event.outcome is not None:
-            final = event.outcome.status in ("finished", "skipped", "failed")
-            steps = cell.protocol.training.steps if final else known
-            self.done += final
-            self.failed += event.outcome.status == "failed"
-        self._steps[cell.folder] = steps
-        self._member_steps += len(cell.members) * (steps - known)
+    def look(self) -> None:
+        """Show what is new on disk."""
+        holding = holders(self.out)
+        for name, cell in [*self.left.items()]:
+            if is_open(self.out, name):
+                self._count(cell, holding.get(name, ("", 0))[1])
+                continue
+            del self.left[name]
+            self.done += 1
+            folder = self.out / name
+            if reason := error_of(folder):
+                self.failed += 1
+                self.say(f"{name} failed; {reason}")
+            elif lost := read_json(folder / MANIFEST).get("diverged"):
+                one = "task {data_seed}, seed {seed} at step {step}"
+                self.say(f"{name} finished; diverged: {'; '.join(one.format(**member) for member in lost)}")
+            self._count(cell, cell.protocol.training.steps)
         self._describe()
-        self._bar.update(_step_work(cell) * (steps - known))
+
+    def _count(self, cell: Cell, steps: int) -> None:
+        """Note how many steps of a cell are finished."""
+        new = max(0, steps - self._steps[cell.folder])
+        self._steps[cell.folder] += new
+        self._member_steps += len(cell.members) * new
+        self._bar.update(_step_work(cell) * new)
 
     @property
     def speed(self) -> float:

@@ -70,10 +70,7 @@ def state_of(cell: Cell, out: str | Path) -> State:
         remove_left(out, cell.folder)
         version = read_json(folder / MANIFEST).get("version") or config.get("version")
         return State("finished", version=str(version or __version__))
-    if (folder / ERROR).exists():
-        record = read_json(folder / ERROR)
-        return State("failed", str(record.get("message", "the file with its error cannot be read")))
-    return State("open")
+    return State("failed", reason) if (reason := error_of(folder)) else State("open")
 
 
 def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
@@ -170,27 +167,37 @@ def write_asked(cells: Iterable[Cell], out: str | Path) -> None:
             write_config(cell, folder)
 
 
-def state_under_lock(cell: Cell, out: str | Path, before: State) -> State:
-    """Return the state of a cell under its lock, because another process may have run it since `before`."""
-    folder = Path(out, cell.folder)
-    if before.name == "damaged" or is_finished(folder) or (folder / ERROR).exists():
-        return state_of(cell, out)
-    return State("open")
+def is_open(out: str | Path, name: str) -> bool:
+    """Return whether the cell in folder `name` of a study has neither ended nor failed. Its files are not
+    checked."""
+    folder = Path(out, name)
+    return not (folder / ERROR).exists() and not (folder / MANIFEST).exists()
+
+
+def error_of(folder: Path) -> str:
+    """Return why a cell failed, in one line; "" if it did not."""
+    if not (folder / ERROR).exists():
+        return ""
+    return str(read_json(folder / ERROR).get("message", "the file with its error cannot be read"))
+
+
+def move_aside(folder: Path) -> None:
+    """Move a damaged cell, whose lock the caller holds, to the study's folder of damaged ones."""
+    aside = folder.parent / PRIVATE / "damaged"
+    aside.mkdir(parents=True, exist_ok=True)
+    places = (aside / f"{folder.name}~{number}" for number in itertools.count(1))
+    os.rename(folder, next(place for place in places if not place.exists()))
 
 
 @contextlib.contextmanager
 def finishing(cell: Cell, out: str | Path, state: State) -> Iterator[None]:
     """Let the caller make a cell's files inside; then write the manifest.
 
-    The caller holds the cell's lock. Damaged files are moved aside first, never deleted. A recorded error is
-    removed.
+    The caller holds the cell's lock. Damaged files are moved aside first. A recorded error is removed.
     """
     folder = Path(out, cell.folder)
     if state.name == "damaged":
-        aside = Path(out, PRIVATE, "damaged")
-        aside.mkdir(parents=True, exist_ok=True)
-        places = (aside / f"{folder.name}~{number}" for number in itertools.count(1))
-        os.rename(folder, next(place for place in places if not place.exists()))
+        move_aside(folder)
     (folder / ERROR).unlink(missing_ok=True)
     yield
     write_manifest(folder, checkpoint_file.checkpoints(folder))

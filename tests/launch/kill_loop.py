@@ -64,6 +64,8 @@ class Loop:
         arguments += ["--set=training.evaluations=10", "--set=evaluation.conditions=iid"]
         if command == "sweep":
             arguments += ["--retry_failed", *(["--engine=here"] if self.options.engine == "here" else [])]
+        elif self.options.engine == "here":
+            arguments += ["--workers=1"]
         sys.stdout.flush()
         if child := os.fork():
             return child

@@ -22,7 +22,7 @@ from modtf.launch.main import COMMANDS
 
 #: command -> where its work begins, and arguments that it needs to come there
 BEGINS = {
-    "run": (["modtf.engines.cell.run_cell"], ["--steps=10"]),
+    "run": (["modtf.engines.cell.run_cell", "modtf.engines.run_study.run_study"], ["--steps=10"]),
     "sweep": (["modtf.engines.run_study.run_study", "modtf.launch.sweep.preview"], ["--arch=mlp"]),
     "tune": (["modtf.engines.run_study.run_study"], ["--steps=10"]),
     "report": (["modtf.analysis.study.Study.claims"], ["--results=study", "--out=out"]),

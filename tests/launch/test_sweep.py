@@ -9,7 +9,6 @@ from flag_values import given
 from printed_commands import commands_in, in_a_shell
 from simulated_results import write_cell
 
-from modtf.engines.work import Work
 from modtf.launch import sweep
 from modtf.launch.sweep import command
 
@@ -28,8 +27,8 @@ def test_a_study_that_cannot_run_is_refused(call, tmp_path):
 
 
 def test_the_command_that_it_prints(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Work, "prepare", lambda work: lambda cell, out, report: write_cell(out, cell))
-    monkeypatch.setattr(sweep, "engine_of", lambda cells, out, *_: (Work(str(out)), Here()))
+    monkeypatch.setattr("modtf.engines.cell.train_and_report", lambda cell, out, _: write_cell(out, cell))
+    monkeypatch.setattr(sweep, "engine_of", lambda *_: Here())
     cell = "--arch=mlp", "--variant=modular", "--rules=2", "--tasks=2", "--seeds=1"
     sweep.main(given(sweep, *cell, f"--out={tmp_path / 'ünï çødé out'}"))
     printed = capsys.readouterr().out

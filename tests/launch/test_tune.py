@@ -2,6 +2,7 @@
 
 import shlex
 
+import cheap
 import processes
 import pytest
 from dummy import Here
@@ -9,7 +10,6 @@ from flag_values import given
 from printed_commands import commands_in, in_a_shell
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 
-from modtf.engines.work import Work
 from modtf.launch import run, sweep, tune
 from modtf.launch.cells import cells_given, cells_of_flags
 from modtf.launch.set_options import with_best
@@ -33,7 +33,8 @@ CELLS = grid(num_rules=4, width=8, variant="top_k", members=((7, 0),), **{"route
 @pytest.fixture
 def tuned(tmp_path, monkeypatch, capsys):
     """tuned(*arguments): the folder of a tuning whose trials cost nothing, and what the command printed."""
-    monkeypatch.setattr(tune, "engine_of", lambda cells, out, *_: (Work(str(out), "cheap:train"), Here()))
+    monkeypatch.setattr("modtf.engines.cell.train_and_report", cheap.train)
+    monkeypatch.setattr(tune, "engine_of", lambda *_: Here())
 
     def run_it(*arguments):
         tune.main(given(tune, *arguments, f"--out={tmp_path / 'ünï çødé'}"))

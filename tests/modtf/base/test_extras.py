@@ -12,7 +12,6 @@ import modtf
 from modtf.base.extras import MissingExtraError, install, need, tensorflow_named
 from modtf.datasets import base_images
 from modtf.engines.on_ray import RayEngine
-from modtf.engines.work import Work
 from modtf.experiments.questions import digits_data as vqa_mnist
 
 
@@ -30,7 +29,7 @@ def test_what_is_there_is_imported():
         ),
         (
             "ray",
-            lambda: next(RayEngine().run([], Work("out"))),
+            lambda: next(RayEngine().run([], "out", [], "")),
             "--engine=ray needs ray, which .* '.[cluster]' in",
         ),
         (

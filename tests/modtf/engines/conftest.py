@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import pytest
 from dummy import Here
 
 from modtf.engines.run_study import run_study
-from modtf.engines.work import Work
 from modtf.studies import grid
 from modtf.tasks.cell import Cell
 
@@ -29,19 +29,17 @@ def cells() -> list[Cell]:
 
 
 @pytest.fixture
-def work(tmp_path, monkeypatch):
-    """work(function of `dummy`, **options) -> Work in tmp_path/out, for this and other processes."""
+def run(cells, tmp_path, monkeypatch, capsys):
+    """run(function of `dummy`, engine, **options) -> ((cells finished now, before, failed), what was said,
+    Summary)."""
     monkeypatch.syspath_prepend(str(HERE))
-    return lambda function="steps", **options: Work(str(tmp_path / "out"), f"dummy:{function}", **options)
-
-
-@pytest.fixture
-def run(cells, work, capsys):
-    """run(function, engine, **options) -> (counts of outcomes, what was said, Summary)."""
 
     def begin(function, engine=None, chosen=cells, **options):
-        summary = run_study(chosen, work(function, **options), engine or Here(), shown=False)
-        return dict(summary.counts), capsys.readouterr().out, summary
+        with closing(engine or Here()) as engine:
+            out, function = tmp_path / "out", f"dummy:{function}"
+            summary = run_study(chosen, out, engine, function=function, shown=False, **options)
+        counts = summary.finished, summary.before, len(summary.failed)
+        return counts, capsys.readouterr().out, summary
 
     return begin
 

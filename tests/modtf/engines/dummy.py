@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from modtf.base.files import write_text
-from modtf.engines.work import Event, work_on
+from modtf.base.registry import resolve
+from modtf.engines.work import work_on
 
 
 class Here:
@@ -16,9 +17,13 @@ class Here:
 
     is_here = True
 
-    def run(self, cells, work):
+    def run(self, cells, out, plugins, function):
         for cell in cells:
-            yield Event(cell, 0, work_on(cell, work, work.prepare()))
+            work_on(cell, out, resolve(function))
+            yield
+
+    def close(self):
+        pass
 
 
 def steps(cell, out, report, seconds=0.0, at=None):

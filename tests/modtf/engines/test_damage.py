@@ -16,7 +16,7 @@ import modtf
 from modtf.analysis import find_missing
 from modtf.engines.cell import run_cell
 from modtf.engines.state import state_of, write_config
-from modtf.engines.work import Work, work_on
+from modtf.engines.work import work_on
 from modtf.results import find_cells, load_results
 from modtf.results.archive import write_archive
 from modtf.results.cells import read_config
@@ -80,7 +80,7 @@ def test_a_folder_under_another_name_is_refused(small_cell, finished, tmp_path):
         with pytest.raises(ValueError, match=r"holds the cell .*copied\. Move it away"):
             run_cell(small_cell, out, verbose=False)
         with pytest.raises(ValueError, match="holds the cell"):
-            work_on(small_cell, Work(str(out)), lambda *_: None)
+            work_on(small_cell, out, lambda *_: None)
         assert (folder / "config.json").read_bytes() == before
 
 

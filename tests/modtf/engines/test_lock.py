@@ -45,7 +45,7 @@ def test_whoever_waits_gets_it_after_the_other(tmp_path):
     order = []
 
     def second():
-        with locked(tmp_path, "cell", wait=True):
+        with locked(tmp_path, "cell", -1):
             order.append("second")
 
     with locked(tmp_path, "cell"):

@@ -2,14 +2,17 @@
 
 import sys
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from dummy import results
 
 from modtf.analysis import find_missing
+from modtf.base.files import write_text
 from modtf.engines import run_study as progress
+from modtf.engines.lock import StopError, locked
 from modtf.engines.state import write_asked
-from modtf.engines.work import Event, Outcome
+from modtf.results.manifest import MANIFEST
 from modtf.results.schema import PRIVATE
 from modtf.studies import grid
 from modtf.studies.point import check_cells
@@ -17,9 +20,9 @@ from modtf.studies.point import check_cells
 
 def test_a_study_is_run_once_and_extended_by_what_is_new(run, cells, tmp_path):
     counts, said, summary = run("steps", chosen=cells[:2])
-    assert (counts, said, summary.is_good) == ({"finished": 2}, "", True)
+    assert (counts, said, summary.failed) == ((2, 0, 0), "", {})
     counts, _, _ = run("steps")
-    assert counts == {"skipped": 2, "finished": 2}
+    assert counts == (2, 2, 0)
     assert results(tmp_path / "out") == {cell.folder: f"{cell.label},20\n" for cell in cells}
     left = [path.suffix for path in (tmp_path / "out" / PRIVATE).rglob("*") if path.is_file()]
     assert left == [".lock"] * 4
@@ -29,12 +32,15 @@ def test_what_was_asked_for_is_known_before_anything_is_run(run, cells, tmp_path
     class Idle:
         is_here = True
 
-        def run(self, cells, work):
-            yield Event(cells[0], 0, Outcome("stopped", "asleep"))
+        def run(self, *_):
+            raise StopError("asleep")
 
-    assert run("steps", Idle())[2].stopped == "asleep"
+        close = Mock()
+
+    with pytest.raises(StopError, match="asleep"):
+        run("steps", Idle())
     assert find_missing(tmp_path / "out")["width"].tolist() == [4, 5, 6, 7]
-    assert run("steps")[0] == {"finished": 4}
+    assert run("steps")[0] == (4, 0, 0)
 
 
 def test_a_folder_that_is_there_is_not_given_what_was_asked_for(cells, tmp_path):
@@ -53,7 +59,7 @@ def test_a_cell_with_its_options_in_another_order_is_not_run_again(run, cells, t
     )
     assert one == other
     assert one.folder != other.folder
-    assert run("steps", chosen=[one])[0] == {"finished": 1}
+    assert run("steps", chosen=[one])[0] == (1, 0, 0)
     words = rf"{one.folder} holds the cell {other.label} with its options in another order"
     with pytest.raises(ValueError, match=words):
         run("steps", chosen=[cells[0], other])
@@ -65,11 +71,10 @@ def test_a_cell_with_its_options_in_another_order_is_not_run_again(run, cells, t
 
 def test_a_failed_cell_does_not_end_the_study(run, cells, tmp_path):
     counts, _, summary = run("raising")
-    assert counts == {"finished": 3, "failed": 1}
-    assert not summary.is_good
+    assert counts == (3, 0, 1)
     assert summary.failed == {cells[2].folder: "ValueError: this cell cannot be trained"}
     assert "failed before and not run again; --retry_failed" in run("steps")[1]
-    assert run("steps", retry_failed=True)[0] == {"skipped": 3, "finished": 1}
+    assert run("steps", retry_failed=True)[0] == (1, 3, 0)
 
 
 def test_remarks_on_what_is_there(run, cells, tmp_path, monkeypatch):
@@ -78,12 +83,12 @@ def test_remarks_on_what_is_there(run, cells, tmp_path, monkeypatch):
     path = tmp_path / "out" / cells[1].folder / "results.csv"
     path.write_bytes(path.read_bytes()[:-2])
     counts, said, _ = run("steps")
-    assert counts == {"skipped": 3, "finished": 1}
+    assert counts == (1, 3, 0)
     assert f"{cells[1].folder} is damaged: the size of results.csv changed" in said
     assert path.read_text() == f"{cells[1].label},20\n"
     monkeypatch.setattr("modtf.engines.state.__version__", "7.1.0")
     counts, said, _ = run("steps")
-    assert counts == {"skipped": 4}
+    assert counts == (0, 4, 0)
     assert "4 cells finished by modtf 0.1.0, whose numbers may differ; they are kept" in said
 
 
@@ -103,35 +108,43 @@ def pair():
     return grid(arch=["mlp", "mha"], variant="modular", **options).cells()
 
 
-def test_speed_and_the_time_left_are_of_the_whole_run(pair, clock, capsys, monkeypatch):
+def test_speed_and_the_time_left_are_of_the_whole_run(pair, clock, capsys, monkeypatch, tmp_path):
     """The mlp has a tenth of attention's tokens: after it a tenth of the time is over, not half."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     wide = replace(pair[0], width=512)
     assert 50 < progress._step_work(wide) / progress._step_work(pair[0]) < 512
-    bar = progress.StudyProgress(pair)
-    for step in range(100, 1001, 100):
-        clock[0] += 10
-        bar(Event(pair[0], step))
+    bar = progress.StudyProgress(pair, tmp_path)
+    with locked(tmp_path, pair[0].folder) as report:
+        for step in range(100, 1001, 100):
+            clock[0] += 10
+            report(step)
+            bar.look()
     assert bar.speed == pytest.approx(20)
-    bar(Event(pair[0], 1000, Outcome("finished")))
+    write_text(tmp_path / pair[0].folder / MANIFEST, "{}")
+    bar.look()
     clock[0] += 70  # compiling
-    bar(Event(pair[1], 1))
-    assert bar.speed == pytest.approx(2002 / 170)
+    with locked(tmp_path, pair[1].folder) as report:
+        clock[0] += 1
+        report(1)
+        bar.look()
+    assert bar.speed == pytest.approx(2002 / 171)
     bar.close()
     last = capsys.readouterr().err.split("\r")[-1]
     tokens = pair[1].task.family.num_tokens(pair[1].task)
     assert tokens == 10
-    left = 170 * (tokens - 0.01) / 1.01
+    left = 171 * (tokens - 0.01) / 1.01
     assert f"{int(left // 60)}:{int(left % 60):02d} left" in last
     assert last.startswith("cells 1/2   9%")
     assert "members x steps/s" in last
 
 
-def test_what_failed_is_counted_and_what_another_process_holds_is_not(pair, capsys, monkeypatch):
+def test_what_failed_is_counted_and_what_another_process_holds_is_not(pair, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    bar = progress.StudyProgress(pair, done=3)
-    bar(Event(pair[0], 0, Outcome("busy")))
-    bar(Event(pair[1], 0, Outcome("failed", "it cannot be")))
+    bar = progress.StudyProgress(pair, tmp_path, done=3)
+    write_text(tmp_path / pair[1].folder / "error.json", '{"message": "it cannot be"}')
+    with locked(tmp_path, pair[0].folder):
+        bar.look()
     assert (bar.done, bar.total, bar.failed) == (4, 5, 1)
+    assert list(bar.left) == [pair[0].folder]
     bar.close()
     assert "cells 4/5, 1 failed" in capsys.readouterr().err

@@ -9,55 +9,61 @@ from unittest.mock import Mock
 import dummy
 import pytest
 
-from modtf.engines.lock import LockedError, NoLocksError, locked
+from modtf.engines.lock import LockedError, NoLocksError, StopError, locked
 from modtf.engines.state import State, state_of, write_config
-from modtf.engines.work import Outcome, work_on
+from modtf.engines.work import work_on
 from modtf.results.schema import PRIVATE
 
 WORK_ON = """
 import sys, json, dummy
 from modtf.tasks.cell import Cell
-from modtf.engines.work import Work, work_on
+from modtf.engines.work import work_on
 cell = Cell.from_dict(json.loads(sys.argv[1]))
-print(work_on(cell, Work(sys.argv[2]), dummy.slow_steps).status, flush=True)
+print(work_on(cell, sys.argv[2], dummy.slow_steps), flush=True)
 """
 
 
-def status(*arguments, **options):
-    return work_on(*arguments, **options).status
+@pytest.fixture
+def status(tmp_path):
+    """status(cell, function) -> its state after it was worked on; "busy" if another process has it."""
+    out = tmp_path / "out"
+    return lambda cell, function: state_of(cell, out).name if work_on(cell, out, function) else "busy"
+
+
+def noting(seen):
+    return lambda cell, out, report: dummy.steps(cell, out, report, at=seen.append)
 
 
 refuse = Mock(side_effect=AssertionError("nothing should have run"))
 
 
-def test_a_cell_is_finished_once_and_goes_on_where_it_was(cells, work, tmp_path):
+def test_a_cell_is_finished_once_and_goes_on_where_it_was(cells, status, tmp_path):
     """An interrupted process, or `launch/run.py`, left it unfinished."""
     folder = tmp_path / "out" / cells[0].folder
     folder.mkdir(parents=True)
     (folder / "checkpoint.npz").write_text("15")
     seen: list[int] = []
-    assert status(cells[0], work(), dummy.steps, seen.append) == "finished"
+    assert status(cells[0], noting(seen)) == "finished"
     assert seen == [16, 17, 18, 19, 20]
     assert state_of(cells[0], tmp_path / "out").name == "finished"
-    assert status(cells[0], work(), refuse) == "skipped"
+    assert status(cells[0], refuse) == "finished"
 
 
-def test_a_failure_is_recorded_and_left_alone_until_it_is_retried(cells, work, tmp_path):
-    cell = cells[2]
-    outcome = work_on(cell, work(), dummy.raising)
-    assert (outcome.status, outcome.reason) == ("failed", "ValueError: this cell cannot be trained")
+def test_a_failure_is_recorded_and_left_alone_until_it_is_retried(cells, status, tmp_path):
+    cell, said = cells[2], "ValueError: this cell cannot be trained"
+    assert status(cell, dummy.raising) == "failed"
     record = json.loads((tmp_path / "out" / cell.folder / "error.json").read_text())
-    assert record["message"] == outcome.reason
+    assert record["message"] == said
     assert "dummy.py" in record["traceback"]
     assert "cannot be trained" in record["traceback"]
-    assert work_on(cell, work(), refuse) == Outcome("failed", outcome.reason)
+    assert status(cell, refuse) == "failed"
+    (tmp_path / "out" / cell.folder / "error.json").unlink()
     seen: list[int] = []
-    assert status(cell, work(retry_failed=True), dummy.steps, seen.append) == "finished"
+    assert status(cell, noting(seen)) == "finished"
     assert seen[0] == 3  # two steps were done
-    assert not (tmp_path / "out" / cell.folder / "error.json").exists()
 
 
-def test_members_that_diverged_are_recorded(cells, work, tmp_path):
+def test_members_that_diverged_are_recorded(cells, status, tmp_path):
     def train(cell, out, report):
         folder = dummy.steps(cell, out, report)
         rows = ["step,data_seed,seed,measure,condition,value", "5,0,0,loss,iid,1", "5,0,1,loss,iid,2"]
@@ -65,50 +71,48 @@ def test_members_that_diverged_are_recorded(cells, work, tmp_path):
         rows += ["5,0,0,other,iid,"]  # a measure that this model cannot have
         (folder / "history.csv").write_text("\n".join(rows))
 
-    outcome = work_on(cells[0], work(), train)
-    assert (outcome.status, outcome.reason) == ("finished", "diverged: task 0, seed 1 at step 10")
+    assert status(cells[0], train) == "finished"
     manifest = json.loads((tmp_path / "out" / cells[0].folder / "manifest.json").read_text())
     assert manifest["diverged"] == [{"data_seed": 0, "seed": 1, "step": 10}]
 
 
-def test_an_interrupted_cell_is_neither_failed_nor_locked(cells, work, tmp_path):
+def test_an_interrupted_cell_is_neither_failed_nor_locked(cells, status, tmp_path):
     def interrupt(step):
         if step == 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        work_on(cells[0], work(), lambda *arguments: dummy.steps(*arguments, at=interrupt))
+        work_on(cells[0], tmp_path / "out", lambda *arguments: dummy.steps(*arguments, at=interrupt))
     assert (tmp_path / "out" / cells[0].folder / "checkpoint.npz").read_text() == "5"
-    assert status(cells[0], work(), dummy.steps) == "finished"
+    assert status(cells[0], dummy.steps) == "finished"
 
 
-def test_a_full_disk_stops_the_study_and_is_no_failure_of_the_cell(cells, work, tmp_path):
+def test_a_full_disk_stops_the_study_and_is_no_failure_of_the_cell(cells, status, tmp_path):
     def write(step):
         if step == 5:
             raise RuntimeError("cannot save") from OSError(errno.ENOSPC, "No space left on device")
 
-    outcome = work_on(cells[0], work(), lambda *arguments: dummy.steps(*arguments, at=write))
-    assert outcome.status == "stopped"
-    assert "is full; free some space" in outcome.reason
+    with pytest.raises(StopError, match="is full; free some space"):
+        status(cells[0], lambda *arguments: dummy.steps(*arguments, at=write))
     assert state_of(cells[0], tmp_path / "out").name == "open"
-    assert status(cells[0], work(), dummy.steps) == "finished"
+    assert status(cells[0], dummy.steps) == "finished"
 
 
 @pytest.mark.parametrize("damage", [lambda text: text[:-3], lambda text: text.replace("20", "21")])
-def test_a_damaged_result_is_set_aside_and_run_again(cells, work, tmp_path, damage):
+def test_a_damaged_result_is_set_aside_and_run_again(cells, status, tmp_path, damage):
     out = tmp_path / "out"
-    work_on(cells[0], work(), dummy.steps)
+    work_on(cells[0], tmp_path / "out", dummy.steps)
     path = out / cells[0].folder / "results.csv"
     whole = path.read_text()
     path.write_text(damage(whole))
     assert state_of(cells[0], out).name == "damaged"
-    assert status(cells[0], work(), dummy.steps) == "finished"
+    assert status(cells[0], dummy.steps) == "finished"
     assert path.read_text() == whole
     (aside,) = (out / PRIVATE / "damaged").iterdir()
     assert (aside / "results.csv").read_text() == damage(whole)
 
 
-def test_it_is_unfinished_until_its_manifest_is_written(cells, work, tmp_path, monkeypatch):
+def test_it_is_unfinished_until_its_manifest_is_written(cells, status, tmp_path, monkeypatch):
     """Killed before, its checkpoint is there; without either it is from a time without manifests."""
 
     def leave_checkpoint(cell, out, report):
@@ -118,14 +122,14 @@ def test_it_is_unfinished_until_its_manifest_is_written(cells, work, tmp_path, m
     with monkeypatch.context() as patched:
         patched.setattr("modtf.engines.state.write_manifest", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            work_on(cells[0], work(), leave_checkpoint)
+            work_on(cells[0], tmp_path / "out", leave_checkpoint)
     assert (folder / "results.csv").exists()
     assert state_of(cells[0], tmp_path / "out").name == "open"
-    assert status(cells[0], work(), leave_checkpoint) == "finished"
+    assert status(cells[0], leave_checkpoint) == "finished"
     assert not (folder / "checkpoint.npz").exists()
     assert "checkpoint.npz" not in (folder / "manifest.json").read_text()
     (folder / "checkpoint.npz").write_text("20")  # as a kill just after the manifest does
-    assert status(cells[0], work(), refuse) == "skipped"
+    assert status(cells[0], refuse) == "finished"
     assert not (folder / "checkpoint.npz").exists()
     (folder / "manifest.json").unlink()
     assert state_of(cells[0], tmp_path / "out").name == "damaged"  # its results are no table
@@ -135,28 +139,29 @@ def test_it_is_unfinished_until_its_manifest_is_written(cells, work, tmp_path, m
     assert state_of(cells[0], tmp_path / "out").name == "open"
 
 
-def test_what_another_process_works_on_or_nobody_can_lock(cells, work, tmp_path, monkeypatch):
+def test_what_another_process_works_on_or_nobody_can_lock(cells, status, tmp_path, monkeypatch):
     with locked(tmp_path / "out", cells[0].folder):
-        assert status(cells[0], work(), refuse) == "busy"
+        assert status(cells[0], refuse) == "busy"
 
     monkeypatch.setattr("modtf.engines.work.locked", Mock(side_effect=NoLocksError("no locks here")))
-    assert work_on(cells[0], work(), refuse) == Outcome("stopped", "no locks here")
+    with pytest.raises(StopError, match="no locks here"):
+        status(cells[0], refuse)
 
 
 def test_a_killed_process_loses_no_step_and_a_stopped_one_not_its_cell(
-    cells, work, start, tmp_path, eventually
+    cells, status, start, tmp_path, eventually
 ):
     process = start(WORK_ON, json.dumps(cells[0].to_dict()), tmp_path / "out")
     folder = tmp_path / "out" / cells[0].folder
     eventually((folder / "checkpoint.npz").exists)
     os.kill(process.pid, signal.SIGSTOP)
-    assert status(cells[0], work(), refuse) == "busy"
+    assert status(cells[0], refuse) == "busy"
     with pytest.raises(LockedError, match=f"process {process.pid} on"):
         locked(tmp_path / "out", cells[0].folder).__enter__()
     process.kill()
     process.wait()
     seen: list[int] = []
-    assert status(cells[0], work(), dummy.steps, seen.append) == "finished"
+    assert status(cells[0], noting(seen)) == "finished"
     history = (folder / "history.csv").read_text().split()
     assert 1 < seen[0] <= 20
     assert sorted(set(map(int, history))) == list(range(1, 21))

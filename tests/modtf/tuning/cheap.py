@@ -10,7 +10,6 @@ from dummy import Here
 
 from modtf.base.space import parse_axis
 from modtf.engines.run_study import run_study
-from modtf.engines.work import Work
 from modtf.results.schema import write_history
 from modtf.studies import grid
 from modtf.studies.grid import shard_of
@@ -37,10 +36,9 @@ class Tune:
         retry_failed: bool = False,
         shard: str = "0/1",
     ) -> list[Trial]:
-        work = Work(str(self.out), function, retry_failed=retry_failed)
-
         def run(cells):
-            return run_study(cells, work, Here(), shown=False).failed
+            how: Any = {"retry_failed": retry_failed, "function": function, "shown": False}
+            return run_study(cells, self.out, Here(), **how).failed
 
         if searches[0].oracle in LISTS:
             run(shard_of(begin_lists(searches, self.out, limit), shard))
