@@ -20,6 +20,11 @@ FUNCTION_WORDS, CLASSES = 16, 16
 LAYERS = ("layer1", "layer2")
 ROOM = "modtf.experiments.languages"
 BALANCED = {"router.balance": "auxiliary", "router.strength": 0.01}
+#: measures of a layer under a condition: bits about a label, the same for labels of other tokens, uneven load
+LANGUAGE, WORD, LANGUAGE_CHANCE, WORD_CHANCE = (
+    "language_bits", "word_bits", "language_bits_chance", "word_bits_chance",
+)  # fmt: skip
+LOAD, ACTIVE = "load_cv", "active_experts"
 
 
 @register_family("languages")
@@ -52,9 +57,7 @@ class Languages(Family):
         Condition("changed", "half of the words have other frequencies", options={"changed": True}),
     )
     headline = "changed"
-    table = (
-        "language_bits", "language_bits_chance", "word_bits", "word_bits_chance", "load_cv", "active_experts",
-    )  # fmt: skip
+    table = (LANGUAGE, LANGUAGE_CHANCE, WORD, WORD_CHANCE, LOAD, ACTIVE)
     table_note = (
         "loss: the excess over the best possible prediction, in nats a token; smaller is better.\n"
         "language and word bits: information in the choice of the expert about language and word, compared\n"

@@ -9,14 +9,17 @@ import numpy as np
 from keras import ops
 from numpy.typing import NDArray
 
+from modtf.experiments.languages.family import (
+    ACTIVE,
+    LANGUAGE,
+    LANGUAGE_CHANCE,
+    LOAD,
+    WORD,
+    WORD_CHANCE,
+)
 from modtf.tasks.population import Population
 
 DRAWS = 4  # of labels that belong to other tokens
-#: measures of a layer under a condition: bits about a label, the same for labels of other tokens, uneven load
-LANGUAGE, WORD, LANGUAGE_CHANCE, WORD_CHANCE = (
-    "language_bits", "word_bits", "language_bits_chance", "word_bits_chance",
-)  # fmt: skip
-LOAD, ACTIVE = "load_cv", "active_experts"
 Array = NDArray[np.float64]
 
 

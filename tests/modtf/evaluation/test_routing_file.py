@@ -26,7 +26,9 @@ def test_the_file_holds_the_models_own_choices_languages_and_words(tmp_path):
     assert routing.names.labels[0].startswith("language")
     assert list(routing.names.layers) == ["layer1", "layer2"]
     words = [routing.words[word] for word in routing.factors["token"][:2]]
-    assert words == [(TASK.family.token_names(TASK) or ())[word] for word in features["inputs"][0, :2].numpy()]
+    assert words == [
+        (TASK.family.token_names(TASK) or ())[word] for word in features["inputs"][0, :2].numpy()
+    ]
     assert np.unique(routing.documents, return_counts=True)[1].tolist() == [63] * 3
 
 

@@ -1,0 +1,1 @@
+"""The TFDS builder `modarch_languages`."""
