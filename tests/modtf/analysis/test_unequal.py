@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from draw_cosine import STEPS, best_rates, trial_losses
+from draw_cosine import best_rates, trial_losses
+from protocols import COSINE_STEPS
 from simulated_results import TRAINING, results_of, simulate
 from write_search import search
 
@@ -213,7 +214,7 @@ def test_rates_schedules_and_versions_are_said(tmp_path):
 def test_a_rate_at_which_a_model_diverged_is_not_chosen(tmp_path):
     """Without the lost task, 0.01 would have the smaller mean."""
     losses = {"a": [0.1, 0.4], "b": [0.1, np.nan]}
-    rows = [(name, STEPS, "loss", value) for name, values in losses.items() for value in values]
+    rows = [(name, COSINE_STEPS, "loss", value) for name, values in losses.items() for value in values]
     table = pd.DataFrame(rows, columns=["folder", "step", "measure", "value"])
     table.to_csv(tmp_path / "table.csv", index=False)
     trials = [("s", "r", rate, SimpleNamespace(folder=name)) for rate, name in ((0.001, "a"), (0.01, "b"))]
