@@ -16,6 +16,8 @@ if __name__ == "__main__":
 
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,7 +37,7 @@ from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutatio
 
 if TYPE_CHECKING:  # --help does without: a page needs SciPy, pandas and matplotlib
     from modtf.routing import Analysed, Routing
-    from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
+    from modtf.routing.measuring import LayerMeasures
 
 EXAMPLE_OUT = "example_report"
 OBSERVED, UNIFORM = "observed", "uniform"
@@ -122,8 +124,8 @@ def main(values: flags.FlagValues) -> None:
     from modtf.routing import EXAMPLE, report_text, write_routing_report
     from modtf.routing.analyses.reading import domains_of
     from modtf.routing.analyses.run import run_analyses
-    from modtf.routing.measuring.choices import layers_of
     from modtf.routing.measuring.compare import Run, compare_runs
+    from modtf.routing.measuring.summarise import Options
     from modtf.routing.report.analysed import FOLDER, analysed_sections
     from modtf.routing.report.compared import check_comparable, write_comparison
     from modtf.routing.report.findings import held
@@ -152,17 +154,16 @@ def main(values: flags.FlagValues) -> None:
     runs: list[Run] = []
     saturated: dict[str, Analysed] = {}
     for path, name, routing in zip(values.activations, names, routings, strict=True):
-        layers, sums = measured(routing, values, probs)
+        layers = measured(routing, values, probs)
         print(report_text(layers, routing.names))
         folder = out / name if len(values.activations) > 1 else out
         with replacing(folder, "", FOLDER):
             bar = partial(progress_bar, desc="what they follow", unit="layer")
-            more = followed_sections(routing, folder, values.logits, values.top_k, values.seed, bar)
+            more = followed_sections(routing, folder, values.seed, bar)
             against = None if routing is routings[-1] else routings[-1]
             analyses = run_analyses(
                 routing, wanted, partial(progress_bar, unit="layer"), against=against,
-                from_logits=values.logits, top_k=values.top_k, permutations=min(values.permutations, FEWEST),
-                confidence=values.confidence, seed=values.seed,
+                permutations=min(values.permutations, FEWEST), confidence=values.confidence, seed=values.seed,
             )  # fmt: skip
             if SATURATION in analyses.found:
                 saturated[name] = analyses.found[SATURATION]
@@ -172,11 +173,12 @@ def main(values: flags.FlagValues) -> None:
             )
         print(f"Wrote {page}")
         if len(routings) > 1:
-            runs.append(Run(name, sums, layers, layers_of(routing.whole(), values.logits, values.top_k)))
+            runs.append(Run(name, routing.layers, layers))
     if runs:
         bar = partial(progress_bar, desc="compared", unit="layer")
-        options = probs, values.confidence, values.seed, bar, domains_of(routings[0])
-        compared = compare_runs(runs, routings[0].documents, *options)
+        options = Options(probs, confidence=values.confidence, seed=values.seed)
+        first = routings[0]
+        compared = compare_runs(runs, first.labels, first.documents, options, bar, domains_of(first))
         with replacing(out, "", FOLDER):
             page = write_comparison(runs, list(compared), out, routings[0].names, saturated, notes)
         print(f"Wrote {page}")
@@ -191,12 +193,12 @@ def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -
             raise ValueError(
                 f"--shared={one} is not valid; expected numbers of experts, separated by commas."
             )
-    with warnings.catch_warnings(record=True) as notes:
+    with warnings.catch_warnings(record=True) as notes, as_flags():
         warnings.simplefilter("always")
         routing = Routing.read(
             path, values.array, values.labels, values.documents, values.label_names, values.layer_names,
             values.experts, values.weights, values.num_experts, list(map(int, values.shared)), values.format,
-            values.top_k, values.spans, values.num_layers, columns(values.columns),
+            values.top_k, values.spans, values.num_layers, columns(values.columns), values.logits,
         )  # fmt: skip
     for note in notes:
         print(f"Warning: {path}: {note.message}")
@@ -217,21 +219,26 @@ def columns(pairs: list[str]) -> dict[str, str]:
 
 def measured(
     routing: "Routing", values: flags.FlagValues, probs: str | list[float] | None
-) -> "tuple[list[LayerMeasures], ActivationAccumulator]":
-    """Return the measures of every layer, and the sums that they come from."""
-    try:
-        bar = partial(progress_bar, desc="tokens", total=routing.num_chunks, unit="chunk")
-        sums = routing.sums(values.logits, values.top_k, bar)
-        layers = sums.result(
+) -> "list[LayerMeasures]":
+    """Return the measures of every layer."""
+    with as_flags():
+        layers = routing.measure(
+            partial(progress_bar, desc="layers", unit="layer"),
             label_probs=probs,
             permutations=values.permutations,
             confidence=values.confidence,
             seed=values.seed,
-            progress=partial(progress_bar, desc="layers", unit="layer"),
         )
+    return [replace(layer, warnings=tuple(map(in_flags, layer.warnings))) for layer in layers]
+
+
+@contextmanager
+def as_flags() -> Iterator[None]:
+    """Turn advice of errors on arguments into advice on flags."""
+    try:
+        yield
     except ValueError as error:
         raise ValueError(in_flags(str(error))) from error
-    return [replace(layer, warnings=tuple(map(in_flags, layer.warnings))) for layer in layers], sums
 
 
 def run_names(paths: list[str]) -> list[str]:

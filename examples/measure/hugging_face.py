@@ -61,7 +61,7 @@ def main() -> None:
         routing = Path(folder, "routing")
         modtf.collect(model, batches, routing, labels=lambda batch: batch["input_ids"] // WORDS, ablate=True)
         found = Routing.read(routing)
-        layers = modtf.measure_activations(found.chunks())
+        layers = found.measure()
         print(report_text(layers, found.names))
         print(f"Wrote {write_routing_report(layers, Path('routing_page'), found.names)}")
         costs = pd.read_csv(routing / "ablation.csv")

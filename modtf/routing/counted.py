@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from modtf.routing.formats.arrays import Arrays
 from modtf.routing.formats.joined import warn, whole_number
 from modtf.routing.formats.registry import FORMATS
-from modtf.routing.measuring.checks import exceed_tokens
-from modtf.routing.measuring.experts import check_counted_for_all, check_shared, one_integer
+from modtf.routing.measuring.activations import exceed_tokens
+from modtf.routing.measuring.layers import check_shared, one_integer
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ def counted(arrays: Arrays, num_experts: int | None, shared: Sequence[int]) -> C
     known = one_integer("top_k", arrays["top_k"]) if "top_k" in arrays else None
     top_k = same_top_k(known, arrays.source.top_k)
     counts = _padded(arrays, counts // max(common, 1), num_experts)
-    shared = tuple(check_shared(shared, counts.shape[2]))
-    check_counted_for_all(shared, counts, top_k)
+    shared = check_shared(shared, counts.shape[2])
+    _check_counted_for_all(shared, counts, top_k)
     counts = np.delete(counts, shared, axis=2)
     totals = counts.sum(axis=2)
     if not totals.any() or exceed_tokens(counts, top_k):
@@ -65,6 +65,25 @@ def counted(arrays: Arrays, num_experts: int | None, shared: Sequence[int]) -> C
             f"expected each expert at most once among a token's {top_k or 1} choices."
         )
     return Counted(counts, top_k, shared)
+
+
+def _check_counted_for_all(shared: Sequence[int], counts: NDArray[np.int64], top_k: int | None) -> None:
+    """Raise `ValueError` if counts `[documents, layers, E]` of a shared expert miss some tokens.
+
+    Every token of a layer goes to it, so no expert is counted more often, and the experts that are not shared
+    at most `top_k` times as often. A layer without it is a placeholder for a dense layer.
+    """
+    others = np.delete(counts, list(shared), axis=2).sum(axis=2)
+    for one in shared:
+        number = counts[..., one]
+        wrong = number < counts.max(axis=2)
+        if top_k is not None:
+            wrong |= others > top_k * number
+        if not number.any() or (wrong & number.any(axis=0)).any():
+            raise ValueError(
+                f"shared holds {one}, but {number.sum()} choices of it are too few; expected an expert that "
+                "every token goes to. Leave out shared if the counts hold none."
+            )
 
 
 def _padded(arrays: Arrays, counts: NDArray[np.int64], num_experts: int | None) -> NDArray[np.int64]:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from modtf.routing.formats.arrays import Arrays
 from modtf.routing.formats.joined import warn
-from modtf.routing.measuring.checks import Ints, check_labels, lost_names
-from modtf.routing.reading import Counted, Sent
+from modtf.routing.measuring.layers import Experts, Gates, Ints
+from modtf.routing.measuring.tokens import check_labels, lost_names
+from modtf.routing.reading import Counted
 
 TOKEN = "tokens"
 PREDICTED = "predicted_tokens"
@@ -26,9 +27,7 @@ class Classes:
     names: tuple[str, ...] | None
 
 
-def documents_of(
-    arrays: Arrays, name: str | None, activations: NDArray[Any] | Sent | Counted
-) -> Classes | None:
+def documents_of(arrays: Arrays, name: str | None, activations: Gates | Experts | Counted) -> Classes | None:
     """Return the document of every token, or None if the file has no documents.
 
     Raise `ValueError` for documents of counts, of which each row is a document.

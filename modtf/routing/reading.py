@@ -1,7 +1,6 @@
 """Steps of reading what a router did: gates, experts or counts, checked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,7 @@ from numpy.typing import NDArray
 from modtf.routing.counted import Counted, counted
 from modtf.routing.formats.arrays import Arrays
 from modtf.routing.formats.joined import warn
-from modtf.routing.measuring import Experts
-from modtf.routing.measuring.checks import BFLOAT16
-from modtf.routing.measuring.experts import check_shared, one_integer
+from modtf.routing.measuring.layers import BFLOAT16, Experts, Gates, layers_of, one_integer
 
 GATES = "activations"  # the usual name; without this array, experts or counts are read
 ARRAYS = ("npz", "npy", "safetensors", "mapping")  # formats with user-defined axes, which may be swapped
@@ -21,54 +18,37 @@ OF_LAYERS = ("layer", "layer_id", "layer_idx", "layer_index")  # columns of tabl
 SHAPES = "expected [tokens, {last}] or [layers, tokens, {last}]"
 
 
-@dataclass(frozen=True)
-class Sent:
-    """The experts of tokens and their weights; see `Experts`."""
-
-    experts: NDArray[Any]
-    num_experts: int
-    weights: NDArray[Any] | None
-    shared: tuple[int, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape [layers, tokens, E]."""
-        return (*self.experts.shape[:2], self.num_experts)
-
-    def __getitem__(self, part: tuple[slice, slice]) -> Experts:
-        weights = None if self.weights is None else self.weights[part]
-        return Experts(self.experts[part], self.num_experts, weights, self.shared)
-
-    def only(self, keep: NDArray[np.bool_]) -> "Sent":
-        """Return the experts of the tokens where `keep` `[tokens]` is true."""
-        weights = None if self.weights is None else self.weights[:, keep]
-        return replace(self, experts=self.experts[:, keep], weights=weights)
-
-
 def routed(
     arrays: Arrays, activations: str, experts: str | None, weights: str | None, num_experts: int | None,
-    shared: Sequence[int],
-) -> NDArray[Any] | Sent | Counted:  # fmt: skip
-    """Return the array that is asked for, or else the first that exists of gates, experts and counts."""
+    shared: Sequence[int], from_logits: bool, top_k: int | None,
+) -> Gates | Experts | Counted:  # fmt: skip
+    """Return the array that is asked for, or else the first that exists of gates, experts and counts.
+
+    `ValueError` for `from_logits` or `top_k` of experts or counts, which have their own k.
+    """
     if experts is None and activations == GATES and GATES not in arrays:
         if "experts" in arrays:
             experts = "experts"
         elif "counts" in arrays:
             _refuse_weights(arrays, weights=weights)
+            if from_logits:
+                raise ValueError("This routing holds counts of chosen experts. Leave out from_logits=True.")
             return counted(arrays, num_experts, shared)
     if experts is None:
         _refuse_weights(arrays, num_experts=num_experts, weights=weights, shared=shared)
         if "top_k" in arrays and arrays["top_k"].size == 1 and arrays.source.top_k is None:
             k = one_integer("top_k", arrays["top_k"])
             warn(f"{arrays.source} holds top_k = {k}, which is not used. Give --top_k={k} (top_k={k}).")
-        found = gates(arrays, activations)
+        found = Gates(gates(arrays, activations), from_logits, top_k)
         if "experts" in arrays and activations == GATES and arrays.format in ARRAYS:
             warn(
                 f"{arrays.source} holds gates and experts. The gates are measured, and the experts are not "
                 "used. Give --experts=experts (experts='experts') to measure the experts."
             )
         return found
-    return sent(arrays, experts, weights, num_experts, shared)
+    chosen = chosen_experts(arrays, experts, weights, num_experts, shared)
+    layers_of(chosen, from_logits, top_k)  # raises an error if these are not valid
+    return chosen
 
 
 def _refuse_weights(arrays: Arrays, **arguments: Any) -> None:
@@ -99,9 +79,9 @@ def gates(arrays: Arrays, name: str) -> NDArray[Any]:
     return layers
 
 
-def sent(
+def chosen_experts(
     arrays: Arrays, experts: str, weights: str | None, num_experts: int | None, shared: Sequence[int]
-) -> Sent:
+) -> Experts:
     """Return the experts of tokens `[layers, tokens, k]`."""
     number = arrays.get("num_experts") if num_experts is None else np.asarray(num_experts)
     if number is None:
@@ -111,26 +91,21 @@ def sent(
         )
     mass = arrays.optional("weights", weights)
     size = one_integer("num_experts", number)
-    choices = Sent(
-        by_layer(arrays, experts, arrays.named(experts), "k"),
-        size,
-        None if mass is None else by_layer(arrays, weights or "weights", mass, "k"),
-        tuple(check_shared(shared, size)),
-    )
-    choices[:, :0]  # raises an error for other types and shapes
-    layers, tokens, k = choices.experts.shape
+    ids = by_layer(arrays, experts, arrays.named(experts), "k")
+    layers, tokens, k = ids.shape
     if "top_k" in arrays and one_integer("top_k", arrays["top_k"]) > k:
         raise ValueError(
             f"{arrays.source} has {k} experts for each token, but top_k = {arrays['top_k'].ravel()[0]}; "
             "expected all choices, with -1 for a dropped one."
         )
-    if k > choices.num_experts or (arrays.format in ARRAYS and tokens < layers):
+    if k > size or (arrays.format in ARRAYS and tokens < layers):
         raise ValueError(
             f"The array {experts!r} of {arrays.source} has {layers} layers, {tokens} tokens and {k} choices "
-            f"of {choices.num_experts} experts. Transpose it if axes are swapped, to [layers, tokens, k]; "
+            f"of {size} experts. Transpose it if axes are swapped, to [layers, tokens, k]; "
             "vLLM and others have [tokens, layers, k]."
         )
-    return choices
+    mass = None if mass is None else by_layer(arrays, weights or "weights", mass, "k")
+    return Experts(ids, size, mass, shared)
 
 
 def check_rows(arrays: Arrays, num_tokens: int) -> None:

@@ -1,6 +1,6 @@
 """The saved routing of tokens: gates, logits, experts of every token, or counts."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing import labelling, reading
-from modtf.routing.counted import Counted, same_top_k
+from modtf.routing.counted import Counted
 from modtf.routing.formats.arrays import Arrays
-from modtf.routing.measuring import ActivationAccumulator, Experts, LayerMeasures
-from modtf.routing.measuring.checks import Ints, from_bfloat16
-from modtf.routing.measuring.experts import without_shared
+from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
+from modtf.routing.measuring.activations import measure_layers
+from modtf.routing.measuring.layers import Experts, Gates, Ints, Layer, without_shared
+from modtf.routing.measuring.summarise import Options, Progress
 from modtf.routing.names import Names
-from modtf.routing.reading import Sent
 from modtf.routing.rows import kept_rows
 
-CHUNK = 2**16  # tokens per step of a progress bar
 #: the routing of a small trained language model, written by docs/scripts/write_example.py
 EXAMPLE = Path(__file__).with_name("example.npz")
 
@@ -28,7 +27,7 @@ class Routing:
     """The routing of tokens, with their labels, documents and names.
 
     Attributes:
-        activations: gates or logits `[layers, tokens, M]`, the experts of tokens, or counts of experts.
+        activations: the gates or logits, or the experts of tokens, or counts of experts.
         labels: the label of every token `[tokens]`, or for counts of every document `[documents]`; None if
             the file has neither labels nor tokens.
         documents: the document of every token `[tokens]`, or None.
@@ -45,7 +44,7 @@ class Routing:
         >>> write_routing_report(layers, "folder", routing.names)  # doctest: +SKIP
     """
 
-    activations: NDArray[Any] | Sent | Counted
+    activations: Gates | Experts | Counted
     labels: Ints | None
     documents: Ints | None
     names: Names
@@ -73,6 +72,7 @@ class Routing:
         spans: str | None = None,
         num_layers: int | None = None,
         columns: Mapping[str, str] | None = None,
+        from_logits: bool = False,
     ) -> "Routing":
         """Read everything except the activations, of which only the shapes are checked.
 
@@ -93,11 +93,12 @@ class Routing:
             num_experts: E; None: the value of the array "num_experts".
             shared: experts that every token goes to, which are left out. The others keep their numbers.
             format: the name of the format; None: the first that recognises the content.
-            top_k, num_layers: the number of experts per token and of routed layers, for formats that do not
-                store them.
+            top_k: the number of experts per token, for gates, logits and formats that do not store it.
+            num_layers: the number of routed layers, for formats that do not store it.
             columns: for tables, a mapping usual name -> column, such as `{"token": "step"}`.
             spans: the span of each token, such as a chat turn; None: the array "spans", if there are labels,
                 documents and such an array.
+            from_logits: whether activations are logits, before the softmax.
 
         Raises:
             ValueError: if an array is missing or does not fit the others.
@@ -111,7 +112,9 @@ class Routing:
         if not all(isinstance(name, str) for pair in named.items() for name in pair):
             raise ValueError(f"columns={columns!r} is not valid; expected a mapping usual name -> column.")
         arrays = Arrays(path, format, top_k=top_k, num_layers=num_layers, columns=columns)
-        routed = reading.routed(arrays, activations, experts, weights, num_experts, shared)
+        routed = reading.routed(
+            arrays, activations, experts, weights, num_experts, shared, from_logits, top_k
+        )
         num_layers, num_tokens, _ = routed.shape
         reading.check_rows(arrays, num_tokens)
         of_tokens = labelling.documents_of(arrays, documents, routed)
@@ -132,7 +135,7 @@ class Routing:
         )
         if isinstance(routed, Counted):
             return found
-        rows = routed.experts if isinstance(routed, Sent) else routed
+        rows = routed.experts if isinstance(routed, Experts) else routed.values
         keep = kept_rows(list(rows), found.documents, factors.get("token"))
         return found if keep.all() else found.only(keep)
 
@@ -144,31 +147,25 @@ class Routing:
         arrays = {name: getattr(self, name) for name in per_token}
         return replace(
             self,
-            activations=self.activations.only(keep)
-            if isinstance(self.activations, Sent)
-            else self.activations[:, keep],
+            activations=self.activations.only(keep),
             factors={name: values[keep] for name, values in self.factors.items()},
             **{name: values[keep] for name, values in arrays.items() if values is not None},
         )
 
-    def whole(self) -> NDArray[Any] | Experts:
-        """Return all activations, as `measure_activations` takes them; `ValueError` for counts."""
-        return self._of(slice(None))
-
-    def _of(self, tokens: slice) -> NDArray[Any] | Experts:
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers of tokens, as `measure_layers` reads them; `ValueError` for counts."""
         if isinstance(self.activations, Counted):
             raise ValueError("This routing holds counts without tokens. Measure it by routing.measure().")
-        some = self.activations[:, tokens]
-        return some if isinstance(some, Experts) else from_bfloat16(some)
+        return self.activations.layers
 
-    def measure(
-        self, from_logits: bool = False, top_k: int | None = None, **options: Any
-    ) -> list[LayerMeasures]:
-        """Measure all layers.
+    def measure(self, progress: Progress = iter, **options: Any) -> list[LayerMeasures]:
+        """Measure all layers, one after the other.
 
         Args:
-            from_logits, top_k: as for `measure_activations`.
-            **options: for `ActivationAccumulator.result`, such as `permutations`, `label_probs` and `seed`.
+            progress: wraps the layers while they are measured, for example `tqdm`.
+            **options: `label_probs`, `groups`, `permutations`, `confidence` and `seed` of
+                `measure_activations`.
 
         Example:
             >>> import numpy as np
@@ -177,25 +174,14 @@ class Routing:
             >>> round(layer.hard.values["effective_experts"].value, 2)
             4.76
         """
-        return self.sums(from_logits, top_k).result(**options)
-
-    def sums(
-        self, from_logits: bool = False, top_k: int | None = None, progress: Callable[[Any], Any] = iter
-    ) -> ActivationAccumulator:
-        """Return the sums over all tokens; their `result()` measures them. `progress` wraps the chunks."""
+        chosen, names = Options(**options), self.names.labels
         if isinstance(self.activations, Counted):
-            if from_logits:
-                raise ValueError("This routing holds counts of chosen experts. Leave out from_logits=True.")
-            accumulator = ActivationAccumulator(top_k=same_top_k(self.activations.top_k, top_k))
-            accumulator.label_names = self.names.labels
-            accumulator.update_counts(self.activations.counts, self.labels, self.expert_numbers)
-            return accumulator
-        accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k)
-        accumulator.label_names = self.names.labels
-        for index, (some, labels, ids) in enumerate(progress(self.chunks())):
-            part = slice(index * CHUNK, (index + 1) * CHUNK)
-            accumulator.update(some, labels, ids, None if self.spans is None else self.spans[part])
-        return accumulator
+            sums = ActivationAccumulator(top_k=self.activations.top_k)
+            sums.update_counts(self.activations.counts, self.labels, self.expert_numbers)
+            return sums.measured(chosen, progress, names)
+        return measure_layers(
+            self.layers, self.labels, self.documents, self.spans, chosen, progress=progress, label_names=names
+        )
 
     def check_label_probs(self, probs: Sequence[float] | str | None) -> None:
         """Raise `ValueError` unless there is one probability per label that occurs, and they sum to 1."""
@@ -222,7 +208,7 @@ class Routing:
     @property
     def expert_numbers(self) -> Ints:
         """The numbers of the experts, or modules, that are measured: all except the shared ones."""
-        shared = () if isinstance(self.activations, np.ndarray) else self.activations.shared
+        shared = () if isinstance(self.activations, Gates) else self.activations.shared
         left_out = len(set(shared)) if isinstance(self.activations, Counted) else 0
         return without_shared(self.activations.shape[2] + left_out, shared)
 
@@ -233,18 +219,6 @@ class Routing:
             choices = self.activations.counts.sum(axis=2).max(axis=1).sum()
             return round(int(choices) / (self.activations.top_k or 1))
         return self.activations.shape[1]
-
-    @property
-    def num_chunks(self) -> int:
-        """The number of chunks."""
-        return -(-self.num_tokens // CHUNK)
-
-    def chunks(self) -> Iterator[tuple[NDArray[Any] | Experts, Ints | None, Ints | None]]:
-        """Yield (activations, labels or None, documents or None) for consecutive tokens."""
-        for start in range(0, self.num_tokens, CHUNK):
-            part = slice(start, start + CHUNK)
-            labels, ids = (None if one is None else one[part] for one in (self.labels, self.documents))
-            yield self._of(part), labels, ids
 
 
 def read_routing(path_or_object: Any, format: str | None = None, **names: Any) -> Routing:

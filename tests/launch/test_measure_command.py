@@ -175,19 +175,11 @@ def test_arrays_are_mapped_and_not_read(arrays, tmp_path):
     assert sorted(stored) == ["activations", "labels"]
 
 
-def test_chunks_are_the_tokens_in_order(arrays, tmp_path, monkeypatch):
-    monkeypatch.setattr("modtf.routing.routing.CHUNK", 150)
-    routing = Routing.read(saved(tmp_path / "x.npz", arrays))
-    chunks = list(routing.chunks())
-    assert [0 if labels is None else len(labels) for _, labels, _ in chunks] == [150, 150, 100]
-    assert routing.num_chunks == 3
-    joined = np.concatenate([gates for gates, *_ in chunks], axis=1)
-    np.testing.assert_array_equal(joined, arrays["activations"])
+def test_a_damaged_token_is_named(arrays, tmp_path):
     spoilt = arrays["activations"].copy()
     spoilt[1, 333, 0] = np.nan
-    routing = Routing.read(saved(tmp_path / "y.npz", arrays, activations=spoilt))
     with pytest.raises(ValueError, match="token 333 are"):
-        modtf.measure_activations(routing.chunks())
+        Routing.read(saved(tmp_path / "y.npz", arrays, activations=spoilt)).measure()
 
 
 #: flags, arrays, and what is said against them

@@ -8,12 +8,10 @@ from numpy.typing import NDArray
 
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.measuring.accumulator import KEPT, MOST_UNITS, SLICE
-from modtf.routing.measuring.checks import Ints
-from modtf.routing.measuring.documents import Documents
 from modtf.routing.measuring.estimates import jackknife_spread, mean_and_range
-from modtf.routing.measuring.gates import Tokens
-from modtf.routing.measuring.units import Units
+from modtf.routing.measuring.layers import Ints, Shares
+from modtf.routing.measuring.table import KEPT, MOST_UNITS, Units
+from modtf.routing.measuring.tokens import Tokens
 
 EXACT = 2**11  # tokens up to which the balanced router is simulated token by token
 MIXING, BETWEEN = 16, 4  # swaps per choice before the first draw, and between draws
@@ -88,23 +86,20 @@ def permuted_label_counts(data: Choices, place: int, permutations: int, seed: in
     """
     assert data.labels is not None
     labels = np.unique(data.labels)
-    kept = Documents(data.num_experts, min(KEPT // data.num_experts, MOST_UNITS), num_views=1)
-    kept.make_room(int(labels[-1]) + 1)
+    units = Units(data.num_experts, min(KEPT // data.num_experts, MOST_UNITS), num_views=1)
+    units.make_room(int(labels[-1]) + 1)
     if data.sums is not None:
         took = data.sums[:, place].any(axis=1)  # a document without choices has no label to exchange
-        kept.add_whole(data.sums[np.newaxis, took, place].astype(np.float64), data.labels[took])
+        units.add_whole(data.sums[np.newaxis, took, place].astype(np.float64), data.labels[took])
     else:
         assert data.experts is not None
-        last = None
-        for start in range(0, len(data.documents), SLICE):
-            part = slice(start, start + SLICE)
-            spans = None if data.spans is None else data.spans[part]
-            units = Units(data.documents[part], data.labels[part], spans, last)
-            last, experts = units.last, data.experts[place, part].astype(np.int64)
+        tokens = Tokens(num_groups=1)
+        for part in tokens.parts(len(data.documents), data.labels, data.documents, data.spans):
+            experts = data.experts[place, part.some].astype(np.int64)
             sent = (experts >= 0).astype(np.float64)
-            kept.add([Tokens(sent, np.maximum(experts, 0), data.num_experts)], units)
-        kept.close()
-    return kept.permuted(labels, permutations, seed)[0]
+            units.add([Shares(sent, np.maximum(experts, 0), data.num_experts)], part)
+        units.close()
+    return units.permuted(labels, permutations, seed)[0]
 
 
 def balanced_loads(tokens: Ints, num_experts: int, draws: int, generator: np.random.Generator) -> Array:

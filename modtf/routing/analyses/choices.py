@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.metrics.distributions import Array
-from modtf.routing.measuring.accumulator import NUM_GROUPS
-from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.activations import NUM_GROUPS
+from modtf.routing.measuring.layers import Ints
 from modtf.routing.names import Names
 
 

@@ -13,7 +13,7 @@ from modtf.routing.analyses.permuting import sample
 from modtf.routing.analyses.registry import COLUMNS, Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
-from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.layers import Ints
 
 SRP, SCH = "segment_routing_best_performance", "segment_cache_best_hit_rate"
 LENGTHS = (4, 16, 64)  # of segments, in tokens

@@ -12,7 +12,7 @@ from modtf.routing.analyses.permuting import joint, sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
-from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.layers import Ints
 
 BITS, ADJUSTED = "mutual_information", "adjusted_mutual_information"
 MOST_TOKENS = 2**15

@@ -12,7 +12,7 @@ from modtf.routing.analyses.domains import counts_of_domains, notes_of, too_few_
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, beyond_chance, corrected_limit, percent, spread_of
 from modtf.routing.drawing import draw_measures
-from modtf.routing.measuring.excess import FEWEST_DRAWS, Excess
+from modtf.routing.measuring.estimates import FEWEST_DRAWS, Excess
 
 DISTANCE, LARGEST, SPECIALISED = "domain_distance", "largest_share", "specialised_experts"
 
@@ -90,7 +90,7 @@ class Statistic:
             LARGEST: min(float((shares.max(axis=1) * choices_per_token).max()), 1.0),
         }
         if self.excess:
-            excess = self.excess.of_draw(shares) if is_draw else self.excess.of(shares)
+            excess = self.excess.of_draw(shares) if is_draw else self.excess(shares)
             beyond = excess > self.limit + 1e-9  # more than by rounding
             found[SPECIALISED] = float(beyond.any(axis=0).sum())
         return found | {(DISTANCE, name): float(d) for name, d in zip(self.names, distances, strict=True)}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import COLUMNS, Analysed, Options
-from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.layers import Ints
 
 LEAST = 10  # tokens of a domain, or it is left out
 NAMED = 6  # domains that are left out

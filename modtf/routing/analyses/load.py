@@ -13,7 +13,7 @@ from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, number_range, spread_of
 from modtf.routing.drawing import draw_measures
-from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.layers import Ints
 
 DOCUMENT, OVERALL, DEAD = "document_max_violation", "max_violation", "dead_experts"
 WORST = 3  # layers that are named for their dead experts

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.layers import Ints
 
 
 def sample(data: Choices, most: int, seed: int) -> Choices:

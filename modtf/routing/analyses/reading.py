@@ -7,32 +7,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.counted import Counted, same_top_k
+from modtf.routing.counted import Counted
 from modtf.routing.labelling import Classes, frequent_tokens
-from modtf.routing.measuring.accumulator import SLICE
-from modtf.routing.measuring.checks import Ints
-from modtf.routing.measuring.choices import Layer, assumed_documents, layers_of
-from modtf.routing.measuring.describe import ONE_ASSUMED, assumes_one
-from modtf.routing.measuring.experts import NONE, ChosenExperts
+from modtf.routing.measuring.layers import NONE, ExpertLayer, Ints, Layer
 from modtf.routing.measuring.summarise import Progress
-from modtf.routing.measuring.watch import Watch, left_out
+from modtf.routing.measuring.tokens import SLICE, assumed_documents
+from modtf.routing.measuring.watch import ONE_ASSUMED, Watch, assumes_one, left_out
 from modtf.routing.names import Names
-from modtf.routing.reading import Sent
-from modtf.routing.routing import CHUNK, Routing
+from modtf.routing.routing import Routing
 
 MOST_CHOICES = 2**26  # limit on the choices in memory: 128 MiB for fewer than 2^15 experts
 UNKNOWN_TOP_K = (
     "The number k of experts per token is unknown, so each choice counts as a token. If k is above 1, shares "
     "of tokens are too small and chance bands too wide. Give --top_k=K (top_k=K)."
 )
-ALONE = 0.1  # share of tokens that are alone in their document, from which on this is noted
+SINGLE = 0.1  # share of tokens that are the only one of their document, from which on this is noted
 
 
 def read_choices(
     routing: Routing,
     *,
-    from_logits: bool = False,
-    top_k: int | None = None,
     seed: int = 0,
     against: Routing | None = None,
     progress: Progress = iter,
@@ -43,10 +37,9 @@ def read_choices(
 
     Args:
         routing: from `modtf.read_routing`.
-        from_logits, top_k: as for `modtf.measure_activations`.
         seed: the seed of the drawn documents.
         against: the same tokens as another checkpoint routed them.
-        progress: wraps the chunks of tokens while they are read.
+        progress: wraps the layers while they are read.
 
     Raises:
         ValueError: if activations are invalid, or `against` has other tokens.
@@ -54,18 +47,18 @@ def read_choices(
     if against is not None:
         _check_same_tokens(against, routing)
     if isinstance(routing.activations, Counted):
-        return _of_counts(routing, routing.activations, top_k)
+        return _choices_of_counts(routing, routing.activations)
     documents, known, notes = _documents(routing)
-    order, drawn = _sampled(documents, _width(routing, top_k), seed)
+    order, drawn = _sampled(documents, len(routing.layers) * (routing.layers[0].top_k or 1), seed)
     if drawn:
         notes.append(drawn)
-    alone = np.bincount(documents) == 1
-    if ALONE * len(documents) <= alone.sum() < len(documents):
+    single = np.bincount(documents) == 1
+    if SINGLE * len(documents) <= single.sum() < len(documents):
         notes.append(
-            f"{alone.sum()} of {len(alone)} documents have one token. They stay as they are when tokens are "
-            "permuted within documents, so effects look smaller than they are."
+            f"{single.sum()} of {len(single)} documents have one token. They stay as they are when tokens "
+            "are permuted within documents, so effects look smaller than they are."
         )
-    chosen = _chosen(routing, order, from_logits, top_k, progress)
+    chosen = _chosen(routing, order, progress)
     if chosen["assumes_one"]:
         notes.append(ONE_ASSUMED)
     factors = {name: values[order] for name, values in routing.factors.items()}
@@ -87,25 +80,30 @@ def read_choices(
     if against is None:
         return found
     names = Names(found.names.labels, against.names.layers)
-    chosen = _chosen(against, order, from_logits, top_k, iter)
+    chosen = _chosen(against, order, iter)
     return replace(found, against=replace(found, names=names, **chosen))
 
 
-def _chosen(
-    routing: Routing, order: Ints, from_logits: bool, top_k: int | None, progress: Progress
-) -> dict[str, Any]:
+def _chosen(routing: Routing, order: Ints, progress: Progress) -> dict[str, Any]:
     """Return the attributes of `Choices` that say what the router chose, for the tokens in `order`."""
-    experts, ranked, watches = _read(routing, order, from_logits, top_k, progress)
-    skipped = left_out(watches)
-    kept = [number for number in range(len(watches)) if number not in skipped]
+    number, k = len(routing.expert_numbers), routing.layers[0].top_k
+    experts = np.empty((len(routing.layers), len(order), k or 1), np.int16 if number < 2**15 else np.int32)
+    watches = [Watch(place) for place in range(len(experts))]
+    for watch, layer, chosen in zip(watches, progress(routing.layers), experts, strict=True):
+        for start in range(0, len(order), SLICE):
+            some = order[start : start + SLICE]
+            watch.add(layer, some, start)
+            chosen[start : start + SLICE] = ordered_choices(layer, some, start)
+    skipped, first = left_out(watches), routing.layers[0]
+    kept = [place for place in range(len(watches)) if place not in skipped]
     return {
         "layers": tuple(kept),
-        "num_experts": len(routing.expert_numbers),
+        "num_experts": number,
         "expert_numbers": routing.expert_numbers,
         "top_k": experts.shape[2],
-        "assumes_one": top_k is None and assumes_one(watches),
+        "assumes_one": k is None and assumes_one(watches),
         "experts": experts[kept] if skipped else experts,
-        "ranked": ranked,
+        "ranked": not isinstance(first, ExpertLayer) or first.weights is not None,
     }
 
 
@@ -135,9 +133,9 @@ def _named_documents(routing: Routing) -> NDArray[Any] | None:
     return np.array(routing.document_names)[routing.documents]
 
 
-def _of_counts(routing: Routing, counted: Counted, top_k: int | None) -> Choices:
+def _choices_of_counts(routing: Routing, counted: Counted) -> Choices:
     layers = np.flatnonzero(counted.counts.any(axis=(0, 2)))  # dense layers have zeros
-    sums, known = counted.counts[:, layers], same_top_k(counted.top_k, top_k)
+    sums, known = counted.counts[:, layers], counted.top_k
     return Choices(
         layers=tuple(layers.tolist()),
         num_experts=sums.shape[2],
@@ -172,14 +170,6 @@ def domains_of(routing: Routing) -> Ints | None:
     return None if np.array_equal(ids, routing.labels) else routing.labels
 
 
-def _width(routing: Routing, top_k: int | None) -> int:
-    """Return the number of choices of a token in all layers."""
-    found = routing.activations
-    if isinstance(found, Sent):
-        return found.shape[0] * (found.experts.shape[2] - len(set(found.shared)))
-    return found.shape[0] * (top_k or 1)
-
-
 def _sampled(documents: Ints, width: int, seed: int) -> tuple[Ints, str]:
     """Return the tokens of documents that fit, sorted by document, and a note if these are not all."""
     order = np.argsort(documents, kind="stable")
@@ -194,37 +184,14 @@ def _sampled(documents: Ints, width: int, seed: int) -> tuple[Ints, str]:
     return order, f"{len(order)} of {len(documents)} tokens are used, from {fits} documents drawn at random."
 
 
-def _read(
-    routing: Routing, order: Ints, from_logits: bool, top_k: int | None, progress: Progress
-) -> tuple[NDArray[Any], bool, list[Watch]]:
-    """Return the choices of the tokens in `order`, whether they are ranked, and observations of layers."""
-    num_layers, number = routing.activations.shape[0], len(routing.expert_numbers)
-    width = _width(routing, top_k) // num_layers
-    experts = np.empty((num_layers, len(order), width), np.int16 if number < 2**15 else np.int32)
-    target = np.full(routing.num_tokens, -1)
-    target[order] = np.arange(len(order))
-    watches, ranked = [Watch(layer) for layer in range(num_layers)], False
-    for index, (chunk, *_) in enumerate(progress(routing.chunks())):
-        for place, layer in enumerate(layers_of(chunk, from_logits, top_k)):
-            ranked = not isinstance(layer, ChosenExperts) or layer.weights is not None
-            for start in range(0, len(layer), SLICE):
-                first = index * CHUNK + start
-                to = target[first : first + min(SLICE, len(layer) - start)]
-                some = np.flatnonzero(to >= 0) + start
-                if len(some):
-                    watches[place].add(layer, some, first)
-                    experts[place, to[to >= 0]] = ordered_choices(layer, some, first)[:, :width]
-    return experts, ranked, watches
-
-
 def ordered_choices(layer: Layer, some: Ints, first_token: int = 0) -> Ints:
     """Return the experts of tokens `[N, k]`, the largest weight first; dropped choices are -1 and last."""
     mass, hard = layer.read(some, first_token)
     assert hard.modules is not None  # hard assignment always has them
-    sent = hard.weights > 0
+    k, sent = layer.top_k or 1, hard.weights > 0
     experts = np.where(sent, hard.modules, NONE)
     if experts.shape[1] == 1:
         return experts
     weights = mass.weights if mass.modules is not None else hard.weights
     order = np.argsort(np.where(sent, -weights, 1.0), axis=1, kind="stable")
-    return np.take_along_axis(experts, order, axis=1)
+    return np.take_along_axis(experts, order, axis=1)[:, :k]  # shared experts count as dropped, and are last

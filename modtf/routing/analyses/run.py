@@ -30,8 +30,6 @@ def analyse_routing(
     analyses: Iterable[str] | str | None = None,
     *,
     against: Any = None,
-    from_logits: bool = False,
-    top_k: int | None = None,
     permutations: int = FEWEST,
     confidence: float = 0.95,
     seed: int = 0,
@@ -40,10 +38,10 @@ def analyse_routing(
     """Run the analyses of the field on a routing, each with a chance level and an interval over documents.
 
     Args:
-        routing: a `Routing`, or what `modtf.read_routing` takes: a path or an object.
+        routing: a `Routing`, or what `modtf.read_routing` takes: a path or an object. Read logits by
+            `modtf.read_routing(path, from_logits=True, top_k=K)` first.
         analyses: names of registered analyses; None: all.
         against: the same tokens as another checkpoint routed them; router saturation needs it.
-        from_logits, top_k: as for `modtf.measure_activations`.
         permutations: draws of the router that knows nothing, for the chance level; 0 for none. The smallest
             and the largest of 39 enclose 95% of further ones.
         confidence: the confidence level of the intervals.
@@ -67,7 +65,7 @@ def analyse_routing(
     other = None if against is None else _as_routing(against)
     return run_analyses(
         _as_routing(routing), chosen_analyses(analyses), lambda some, desc: progress(some), against=other,
-        from_logits=from_logits, top_k=top_k, permutations=permutations, confidence=confidence, seed=seed,
+        permutations=permutations, confidence=confidence, seed=seed,
     )  # fmt: skip
 
 
@@ -81,8 +79,6 @@ def run_analyses(
     progress: Callable[..., Iterable[Any]],
     *,
     against: Routing | None = None,
-    from_logits: bool,
-    top_k: int | None,
     permutations: int,
     confidence: float,
     seed: int,
@@ -91,9 +87,7 @@ def run_analyses(
     if not names:
         return Analyses({}, {})
     bar = partial(progress, desc="reading choices")
-    data = read_choices(
-        routing, from_logits=from_logits, top_k=top_k, seed=seed, against=against, progress=bar
-    )
+    data = read_choices(routing, seed=seed, against=against, progress=bar)
     found, missing = {}, {}
     for name in names:
         analysis = ANALYSES[name]()

@@ -13,8 +13,8 @@ from modtf.routing.analyses.registry import Analysed, Analysis, Options, registe
 from modtf.routing.analyses.repetition import bits_of
 from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.drawing import draw_measures
-from modtf.routing.measuring.checks import Ints
-from modtf.routing.measuring.choices import paired
+from modtf.routing.measuring.layers import Ints
+from modtf.routing.measuring.tokens import paired
 from modtf.routing.names import paired_layers
 
 ALL, FIRST = "router_saturation", "first_choice_saturation"

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.metrics.distributions import Array
-from modtf.routing.measuring.estimates import FEWEST
-from modtf.routing.measuring.excess import Excess
+from modtf.routing.measuring.estimates import FEWEST, Excess
 from modtf.routing.names import Names
 
 

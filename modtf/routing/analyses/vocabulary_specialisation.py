@@ -12,8 +12,8 @@ from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, beyond_chance, number_range, percent
 from modtf.routing.drawing import draw_measures
-from modtf.routing.measuring.checks import Ints
-from modtf.routing.measuring.excess import FEWEST_DRAWS, Excess
+from modtf.routing.measuring.estimates import FEWEST_DRAWS, Excess
+from modtf.routing.measuring.layers import Ints
 
 FREQUENT = 10  # occurrences of a frequent id
 TOP = 5  # ids that are listed for each layer

@@ -13,7 +13,7 @@ import numpy as np
 from modtf.metrics.distributions import Array
 from modtf.routing.formats.safetensors import tensors_of
 from modtf.routing.formats.source import Source, by_number, explained
-from modtf.routing.measuring.checks import from_bfloat16
+from modtf.routing.measuring.layers import from_bfloat16
 
 ENDING = ".safetensors"
 DOWN = r"(?:down_proj|w2|wo|fc2|linear_fc2|dense_4h_to_h)"

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from modtf.metrics.distributions import from_tensor
 from modtf.routing.formats.registry import Found
-from modtf.routing.measuring.checks import check_no_none
-from modtf.routing.measuring.experts import MOST_EXPERTS
+from modtf.routing.measuring.layers import MOST_EXPERTS, check_no_none
 
 NONE = -1  # stands for a missing expert
 

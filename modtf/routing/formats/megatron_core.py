@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from modtf.routing.formats.joined import integers, warn
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import JSON_LINES, Source, check_fields, json_lines
-from modtf.routing.measuring.checks import BFLOAT16
+from modtf.routing.measuring.layers import BFLOAT16
 
 FIELDS = ("block", "layer", "num_tokens", "top_indices")
 MTP = "mtp"

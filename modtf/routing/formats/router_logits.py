@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from modtf.routing.formats.joined import as_array, as_found, as_mask, warn
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
-from modtf.routing.measuring.checks import check_no_none
+from modtf.routing.measuring.layers import check_no_none
 
 LOGITS, MASK, IDS = "router_logits", "attention_mask", "input_ids"
 SIDES = ("encoder_router_logits", "decoder_router_logits")

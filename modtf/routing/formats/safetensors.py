@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from modtf.routing.formats.registry import FORMATS, Format, Found
 from modtf.routing.formats.source import Source
-from modtf.routing.measuring.checks import BFLOAT16
+from modtf.routing.measuring.layers import BFLOAT16
 
 LENGTH = 8  # bytes that hold the length of the header
 #: type in the file -> type in NumPy

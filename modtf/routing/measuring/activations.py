@@ -1,19 +1,41 @@
 """Measure a mixture of experts from anywhere: `measure_activations`."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from modtf.base.checks import check_callable
+from modtf.base.checks import check_callable, check_integer
 from modtf.metrics.activation_matrix import check_activation_matrix
 from modtf.metrics.measure import GROUPS
-from modtf.routing.measuring.accumulator import NUM_GROUPS, ActivationAccumulator
-from modtf.routing.measuring.checks import as_layers, dimensions, spread_labels
-from modtf.routing.measuring.choices import layers_of
-from modtf.routing.measuring.experts import Experts
 from modtf.routing.measuring.layer import LayerMeasures
-from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, Progress, measure_matrix
+from modtf.routing.measuring.layers import (
+    Experts,
+    GateLayer,
+    Gates,
+    Ints,
+    Layer,
+    as_layers,
+    as_numbers,
+    dimensions,
+    layers_of,
+)
+from modtf.routing.measuring.summarise import (
+    NUM_PERMUTATIONS,
+    Options,
+    Progress,
+    check_permutations,
+    measure_matrix,
+    measure_tables,
+)
+from modtf.routing.measuring.table import KEPT, MOST_UNITS, LayerTable, check_labels_fit, layer_sizes
+from modtf.routing.measuring.tokens import Part, Tokens, group_documents, spread_labels
+
+NUM_GROUPS = 32
+MOST_GROUPS = 2**16
 
 
 def measure_activations(
@@ -92,7 +114,7 @@ def measure_activations(
         confidence: the confidence level of the intervals.
         num_groups: the number of groups of tokens, for the intervals.
         seed: the seed of the permutations.
-        progress: wraps the tokens while they are read and the layers while they are measured, as `tqdm` does.
+        progress: wraps the chunks while they are read, and the layers while they are measured, as `tqdm`.
 
     Returns:
         One `LayerMeasures` per layer. Its `to_rows()` gives one dict per measure, `module_rows()` one per
@@ -134,10 +156,20 @@ def measure_activations(
                 "labels, documents, spans, from_logits and top_k do not apply to an activation_matrix, whose "
                 "rows are p(module | label). Give the tokens' gates as activations."
             )
-        return _measure_matrices(activation_matrix, label_probs, groups)
+        matrices = [check_activation_matrix(A) for A in as_layers(activation_matrix)]
+        return [measure_matrix(A, i, label_probs, groups) for i, A in enumerate(matrices)]
+    options = Options(label_probs, groups, permutations, confidence, seed)
+    is_stream = labels is None and _is_stream(activations)
+    if counts is None and not is_stream:
+        layers = layers_of(activations, from_logits, top_k)
+        of_tokens = spread_labels(labels, documents, len(layers[0]))
+        return measure_layers(layers, of_tokens, documents, spans, options, num_groups, progress)
     accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k, num_groups=num_groups)
     if counts is None:
-        _add(accumulator, activations, labels, documents, spans, progress)
+        if documents is not None or spans is not None:
+            raise ValueError("Give documents as part of the chunks: (activations, labels, documents, spans).")
+        for chunk in progress(_chunks_of(activations)):
+            accumulator.update(*chunk)
     elif describes_tokens:
         raise ValueError(
             "documents, spans and from_logits do not apply to counts, which are sums over documents: "
@@ -145,41 +177,54 @@ def measure_activations(
         )
     else:
         accumulator.update_counts(counts, labels)
-    return accumulator.result(
-        label_probs=label_probs, groups=groups, permutations=permutations, confidence=confidence, seed=seed,
-        progress=progress,
-    )  # fmt: skip
+    return accumulator.measured(options, progress)
 
 
-def _measure_matrices(layers: ArrayLike, label_probs: Any, groups: Iterable[str]) -> list[LayerMeasures]:
-    matrices = [check_activation_matrix(A) for A in as_layers(layers)]
-    return [measure_matrix(A, i, label_probs, groups) for i, A in enumerate(matrices)]
+def measure_layers(
+    layers: Sequence[Layer], labels: Any, documents: Any, spans: Any, options: Options,
+    num_groups: int = NUM_GROUPS, progress: Progress = iter, label_names: Sequence[str] | None = None,
+) -> list[LayerMeasures]:  # fmt: skip
+    """Return the measures of layers, of which one at a time is read; arguments as `measure_activations`."""
+    tokens, sizes = Tokens(_checked_groups(num_groups)), [layer.num_modules for layer in layers]
+    parts = tokens.parts(len(layers[0]), labels, documents, spans, sizes)
+    if not parts:
+        raise ValueError("There are no tokens; expected at least one.")
+    check_labels_fit(len(tokens.counts), [max(sizes)], num_groups)
+    check_permutations("permutations", options.permutations, (len(tokens.counts), max(sizes)))
+
+    def tables() -> Iterator[LayerTable]:
+        for number, layer in enumerate(progress(layers)):
+            yield table_of(layer, number, tokens, parts, KEPT // sum(sizes))
+
+    return measure_tables(tables(), tokens, _kind(layers[0]), layers[0].top_k, options, label_names)
 
 
-def _add(
-    accumulator: ActivationAccumulator, activations: Any, labels: Any, documents: Any, spans: Any,
-    progress: Progress,
-) -> None:  # fmt: skip
-    """Add all tokens, at once or chunk by chunk."""
-    if labels is None and _is_stream(activations):
-        if documents is not None or spans is not None:
-            raise ValueError("Give documents as part of the chunks: (activations, labels, documents, spans).")
-        for chunk in progress(_chunks_of(activations)):
-            accumulator.update(*chunk)
-        return
-    if labels is not None and documents is not None:
-        layers = layers_of(activations, accumulator.from_logits, accumulator.top_k)
-        labels = spread_labels(labels, documents, len(layers[0]))
-    accumulator.update(activations, labels, documents, spans, progress)
+def table_of(
+    layer: Layer, number: int, tokens: Tokens, parts: Sequence[Part], most: int = KEPT
+) -> LayerTable:
+    """Return the sums of a layer over all tokens, with up to `most` units of them."""
+    table = LayerTable(number, layer.module_numbers, tokens.num_groups, min(most, MOST_UNITS))
+    table.make_room(len(tokens.counts))
+    for part in parts:
+        table.add(layer, part)
+    return table
+
+
+def _kind(layer: Layer) -> str:
+    return ("Logits" if layer.from_logits else "Gates") if isinstance(layer, GateLayer) else "Experts"
+
+
+def _checked_groups(num_groups: int) -> int:
+    return check_integer("num_groups", num_groups, 2, MOST_GROUPS)
 
 
 def _is_stream(activations: Any) -> bool:
     """Return whether activations are chunks to iterate over, rather than arrays or nested lists."""
     if isinstance(activations, list | tuple):
         first = activations[0] if activations else None
-        return (
-            isinstance(first, list | tuple) and len(first) in (2, 3, 4) and dimensions(first[0]) not in (0, 1)
-        )
+        if not isinstance(first, list | tuple) or len(first) not in (2, 3, 4):
+            return False
+        return isinstance(first[0], Gates | Experts) or dimensions(first[0]) not in (0, 1)
     return not hasattr(activations, "__array__") and isinstance(activations, Iterable)
 
 
@@ -187,15 +232,194 @@ def _chunks_of(stream: Iterable[Any]) -> Iterator[Any]:
     """Yield the chunks of an iterable: (activations, labels), with documents and spans if given."""
     for number, chunk in enumerate(stream):
         if not isinstance(chunk, (list, tuple)) or len(chunk) not in (2, 3, 4):
+            is_list, shape = isinstance(chunk, (list, tuple)), getattr(chunk, "shape", None)
+            words = (
+                f"a {type(chunk).__name__} of {len(chunk)}" if is_list else f"of type {type(chunk).__name__}"
+            )
+            words += "" if shape is None else f" and shape {tuple(shape)}"
             raise ValueError(
-                f"Chunk {number} is {_describe(chunk)}; expected (activations, labels) or (activations, "
+                f"Chunk {number} is {words}; expected (activations, labels) or (activations, "
                 "labels, documents). To pass whole arrays, give labels=..., too."
             )
         yield chunk
 
 
-def _describe(thing: Any) -> str:
-    if isinstance(thing, (list, tuple)):
-        return f"a {type(thing).__name__} of {len(thing)}"
-    shape = getattr(thing, "shape", None)
-    return f"of type {type(thing).__name__}" + ("" if shape is None else f" and shape {tuple(shape)}")
+class ActivationAccumulator:
+    """An accumulator of a router's activations, chunk by chunk; `result()` returns the measures.
+
+    Its memory does not grow with the number of tokens.
+
+    Args:
+        from_logits, top_k, num_groups: as for `measure_activations`; memory grows with the number of groups.
+
+    Raises:
+        ValueError: if top_k is not an integer of at least 1, or num_groups of at least 2.
+
+    Example:
+        >>> seen = ActivationAccumulator()
+        >>> for seed in range(3):
+        ...     generator = np.random.default_rng(seed)
+        ...     labels = generator.integers(4, size=1000)
+        ...     seen.update(np.eye(4)[labels], labels, documents=1000 * seed + np.arange(1000))
+        >>> (layer,) = seen.result(permutations=20)
+        >>> layer.mass.values["alignment"].value
+        0.0
+    """
+
+    def __init__(self, *, from_logits: bool = False, top_k: int | None = None, num_groups: int = NUM_GROUPS):
+        self.from_logits = from_logits
+        self.top_k = None if top_k is None else check_integer("top_k", top_k, 1)
+        self.tokens = Tokens(_checked_groups(num_groups))
+        self.tables: list[LayerTable] = []  # one per layer
+        self._form: tuple[str, int | None] = "", None  # of all chunks: what they are, and k
+
+    def update(
+        self,
+        activations: ArrayLike | Gates | Experts,
+        labels: ArrayLike | None = None,
+        documents: ArrayLike | None = None,
+        spans: ArrayLike | None = None,
+    ) -> None:
+        """Add a chunk of tokens, of any length.
+
+        Args:
+            activations: gates or logits `[tokens, M]` or `[layers, tokens, M]`; or a list of `[tokens, M]`,
+                one per layer, if M differs; or `Experts`.
+            labels, documents, spans: integers from 0, or names, `[tokens]`; see `measure_activations`. Give
+                each of them for all chunks or for none.
+
+        Raises:
+            ValueError: if an argument is invalid, or its size differs from the chunks before. Part of the
+                chunk may have been added by then: start with a new accumulator.
+        """
+        layers = layers_of(activations, self.from_logits, self.top_k)
+        sizes = [layer.num_modules for layer in layers]
+        parts = self.tokens.parts(len(layers[0]), labels, documents, spans, sizes)
+        if not parts:
+            return
+        self._make_room([layer.module_numbers for layer in layers], (_kind(layers[0]), layers[0].top_k))
+        for layer, table in zip(layers, self.tables, strict=True):
+            for part in parts:
+                table.add(layer, part)
+
+    def update_counts(
+        self, counts: ArrayLike, labels: ArrayLike | None = None, numbers: Ints | None = None
+    ) -> None:
+        """Add documents for which only sums over tokens are known; see `measure_activations`.
+
+        Args:
+            counts: `[documents, layers, experts]`, or `[documents, experts]` for one layer.
+            labels: integers from 0, or names, `[documents]`.
+            numbers: the numbers of the experts; None: 0 to E - 1.
+
+        Raises:
+            ValueError: as for `update`.
+        """
+        sums, k = as_counts(counts, self.top_k), self.top_k or 1
+        number, num_layers, num_modules = sums.shape
+        hint = "Counts have one label for each document."
+        tokens, classes = self.tokens, np.zeros(number, np.int64)
+        if labels is not None:
+            classes = tokens.numbers["labels"].assign(labels, number, hint)
+        tokens.check_given({"labels": labels is not None, "documents": True, "spans": False})
+        tokens.make_room(int(classes.max()) + 1)
+        numbers = np.arange(num_modules) if numbers is None else numbers
+        self._make_room([numbers] * num_layers, ("Counts of choices", self.top_k))
+        group = group_documents(tokens.num_documents + np.arange(number), tokens.num_groups)
+        num_tokens = sums.sum(axis=2).max(axis=1) / k
+        tokens.counts += np.bincount(classes, num_tokens, len(tokens.counts))
+        tokens.num_documents += number
+        for place, table in enumerate(self.tables):
+            table.add_counts(sums[:, place], k, classes, group, math.ceil(num_tokens.sum()))
+
+    def _make_room(self, numbers: list[Ints], form: tuple[str, int | None]) -> None:
+        """Make the tables at the first chunk; add rows for labels that were not seen before."""
+        sizes, num_labels = list(map(len, numbers)), len(self.tokens.counts)
+        if not self.tables:
+            most, self._form = min(KEPT // sum(sizes), MOST_UNITS), form
+            self.tables = [
+                LayerTable(place, one, self.tokens.num_groups, most) for place, one in enumerate(numbers)
+            ]
+        if form != self._form:
+            raise ValueError(
+                f"This chunk holds {_in_words(*form)}, and those before {_in_words(*self._form)}. Give all "
+                "chunks in the same form."
+            )
+        known = [table.module_numbers for table in self.tables]
+        if sizes != list(map(len, known)) or not all(map(np.array_equal, numbers, known)):
+            raise ValueError(
+                f"The chunk has {layer_sizes(sizes)}; expected {layer_sizes(list(map(len, known)))} and the "
+                "same shared experts, as in the chunks before."
+            )
+        check_labels_fit(num_labels, sizes, self.tokens.num_groups)
+        for table in self.tables:
+            table.make_room(num_labels)
+
+    def result(
+        self,
+        *,
+        label_probs: ArrayLike | None = None,
+        groups: Iterable[str] = GROUPS,
+        permutations: int = NUM_PERMUTATIONS,
+        confidence: float = 0.95,
+        seed: int = 0,
+        progress: Progress = iter,
+        label_names: Sequence[str] | None = None,
+    ) -> list[LayerMeasures]:
+        """Return the measures of the tokens so far, one entry per layer; arguments as `measure_activations`.
+
+        `label_names` are those of labels that came as numbers, for warnings.
+
+        Raises:
+            ValueError: if no token was added, or an argument is invalid.
+        """
+        check_callable("progress", progress)
+        options = Options(label_probs, groups, permutations, confidence, seed)
+        return self.measured(options, progress, label_names)
+
+    def measured(
+        self, options: Options, progress: Progress = iter, label_names: Sequence[str] | None = None
+    ) -> list[LayerMeasures]:
+        """Return the measures of the tokens so far."""
+        if not self.tables:
+            raise ValueError("There are no tokens; expected at least one.")
+        check_permutations("permutations", options.permutations, self.tables[0].groups.shape[2:])
+        copies = (deepcopy(table) for table in progress(self.tables))  # more tokens may follow
+        return measure_tables(copies, self.tokens, *self._form, options, label_names)
+
+
+def _in_words(kind: str, top_k: int | None) -> str:
+    return f"{kind.lower()}{f' with {top_k} for each token' * bool(top_k)}"
+
+
+def as_counts(counts: ArrayLike, top_k: int | None) -> NDArray[np.float64]:
+    """Return counts `[documents, layers, experts]` of `top_k` choices a token; `ValueError` if invalid."""
+    array = as_numbers(counts, "counts")
+    array = array[:, np.newaxis] if array.ndim == 2 else array
+    if array.ndim != 3 or 0 in array.shape:
+        raise ValueError(
+            f"counts have shape {np.shape(counts)}; expected [documents, layers, experts] or [documents, "
+            "experts]."
+        )
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError(f"counts hold {array.min():g}; expected finite numbers of at least 0.")
+    if (array != np.round(array)).any():
+        raise ValueError(
+            "counts hold fractions; expected integers, how often the tokens of a document chose each expert."
+        )
+    if exceed_tokens(array, top_k):
+        raise ValueError(
+            f"counts hold more choices of an expert than tokens, if each token makes {top_k or 1} choices; "
+            "expected each expert at most once among a token's choices."
+        )
+    return array.astype(np.float64)
+
+
+def exceed_tokens(counts: NDArray[Any], top_k: int | None) -> bool:
+    """Return whether an expert has more choices than there are tokens, at `top_k` choices a token.
+
+    Args:
+        counts: [documents, layers, experts].
+        top_k: 1 if it is not known.
+    """
+    return bool((counts.max(axis=2) * (top_k or 1) > counts.sum(axis=2)).any())

@@ -7,22 +7,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from modtf.base.checks import check_callable, check_integer
 from modtf.metrics.distributions import Array
 from modtf.metrics.measure import GROUPS
 from modtf.metrics.registry import MEASURES
-from modtf.routing.measuring.accumulator import ActivationAccumulator
-from modtf.routing.measuring.checks import Ints, spread_labels
-from modtf.routing.measuring.choices import (
-    Layer,
-    check_compared,
-    choices_of,
-    compared_tokens,
-    layers_of,
-    paired,
-)
+from modtf.routing.measuring.activations import NUM_GROUPS, measure_layers, table_of
 from modtf.routing.measuring.estimates import ADJUSTED, INVERSE, jackknife, mean_and_range
 from modtf.routing.measuring.layer import Estimate, LayerMeasures
-from modtf.routing.measuring.summarise import BY, NUM_PERMUTATIONS, Progress, measuring, probabilities
+from modtf.routing.measuring.layers import Ints, Layer, choices_of, layers_of
+from modtf.routing.measuring.summarise import (
+    BY,
+    NUM_PERMUTATIONS,
+    Options,
+    Progress,
+    label_probabilities,
+    measuring,
+)
+from modtf.routing.measuring.tokens import (
+    MOST_TOKENS,
+    Numbers,
+    Tokens,
+    assumed_documents,
+    paired,
+    spread_labels,
+    whole_documents,
+)
 
 SHARED = "shared_routing"
 PERMUTATIONS = 10  # pairings of documents, for the routing that matched experts share by chance
@@ -30,12 +39,11 @@ PERMUTATIONS = 10  # pairings of documents, for the routing that matched experts
 
 @dataclass(frozen=True)
 class Run:
-    """A model or checkpoint: its name, sums, measured layers and routing."""
+    """A model or checkpoint: its name, its layers, and their measures."""
 
     name: str
-    sums: ActivationAccumulator
+    layers: Sequence[Layer]
     measured: Sequence[LayerMeasures]
-    routed: Sequence[Layer]
 
 
 @dataclass(frozen=True)
@@ -121,68 +129,97 @@ def compare_activations(
         1.0
     """
     check_compared("runs", runs, seed, progress)
-    made = []
+    options, made = Options(None, GROUPS, permutations, confidence, seed), []
     for name, activations in runs.items():
-        sums = ActivationAccumulator(from_logits=from_logits, top_k=top_k)
-        routed = layers_of(activations, from_logits, top_k)
-        of_tokens = spread_labels(labels, documents, len(routed[0])) if documents is not None else labels
-        sums.update(activations, of_tokens, documents)
-        measured = sums.result(permutations=permutations, confidence=confidence, seed=seed)
-        made.append(Run(name, sums, measured, routed))
-    return list(compare_runs(made, documents, None, confidence, seed, progress, labels))
+        layers = layers_of(activations, from_logits, top_k)
+        labels = spread_labels(labels, documents, len(layers[0]))
+        made.append(Run(name, layers, measure_layers(layers, labels, documents, None, options)))
+    return list(compare_runs(made, labels, documents, options, progress, labels))
 
 
 def compare_runs(
-    runs: Sequence[Run],
-    documents: ArrayLike | None,
-    label_probs: ArrayLike | None,
-    confidence: float,
-    seed: int,
-    progress: Progress,
-    labels: ArrayLike | None = None,
-) -> Iterator[Compared]:
-    """Yield the comparison of each run with the first, layer by layer; see `compare_activations`."""
+    runs: Sequence[Run], labels: ArrayLike | None, documents: ArrayLike | None, options: Options,
+    progress: Progress = iter, domains: ArrayLike | None = None,
+) -> Iterator[Compared]:  # fmt: skip
+    """Yield the comparison of each run with the first, layer by layer; see `compare_activations`.
+
+    Without documents, runs of one of the `domains` stand for them.
+    """
     first, *others = runs
+    num_tokens = len(first.layers[0])
     for run in others:
-        if len(run.routed) != len(first.routed):
+        if len(run.layers) != len(first.layers):
             raise ValueError(
-                f"{first.name} has {len(first.routed)} layers and {run.name} has {len(run.routed)}; "
+                f"{first.name} has {len(first.layers)} layers and {run.name} has {len(run.layers)}; "
                 "expected the same number. Give the layers that correspond."
             )
-        if len(run.routed[0]) != len(first.routed[0]):
+        if len(run.layers[0]) != num_tokens:
             raise ValueError(
-                f"{first.name} has {len(first.routed[0])} tokens and {run.name} has {len(run.routed[0])}; "
+                f"{first.name} has {num_tokens} tokens and {run.name} has {len(run.layers[0])}; "
                 "expected the same tokens in the same order. Run both models on the same texts."
             )
-    some, number, notes = compared_tokens(documents, labels, len(first.routed[0]), seed)
+    tokens = Tokens(NUM_GROUPS)
+    parts = tokens.parts(num_tokens, labels, documents, None)
+    some, number, notes = _compared_tokens(documents, domains, num_tokens, options.seed)
     layers_of_runs = [{layer.layer for layer in run.measured} for run in runs]
     for place in progress(sorted(set.intersection(*layers_of_runs))):
-        for run in others:
+        groups, *of_others = (table_of(run.layers[place], place, tokens, parts).groups for run in runs)
+        num_groups = int(groups[1].any(axis=(1, 2)).sum())
+        for run, other in zip(others, of_others, strict=True):
             differences = {
-                by: _differences(first, run, place, view, label_probs, confidence)
+                by: _differences((first, run), (groups, other), place, view, options)
                 for view, by in enumerate(BY)
             }
-            layers = first.routed[place], run.routed[place]
-            shared = _matched(layers, some, number, confidence, seed)
-            num_groups = int(first.sums.groups[place][1].any(axis=(1, 2)).sum())
-            yield Compared(place, run.name, first.name, differences, *shared, notes, num_groups, confidence)
+            layers = first.layers[place], run.layers[place]
+            shared = _matched(layers, some, number, options)
+            yield Compared(
+                place, run.name, first.name, differences, *shared, notes, num_groups, options.confidence
+            )
+
+
+def check_compared(name: str, value: Any, seed: int, progress: Any) -> None:
+    """Raise `ValueError` unless `value` maps two or more names, and seed and progress are valid."""
+    if not isinstance(value, Mapping) or len(value) < 2:
+        received = ", ".join(map(str, value)) if isinstance(value, Mapping) else type(value).__name__
+        raise ValueError(
+            f"{name} is {received or 'empty'}; expected a dict of at least two by name, to compare."
+        )
+    check_integer("seed", seed, 0)
+    check_callable("progress", progress)
+
+
+def _compared_tokens(
+    documents: ArrayLike | None, labels: ArrayLike | None, num_tokens: int, seed: int
+) -> tuple[Ints, Ints, tuple[str, ...]]:
+    """Return tokens `[S]` as `whole_documents`, their documents `[S]`, and a warning if these are assumed.
+
+    Without documents single tokens are drawn, because few of the long stretches fit into `MOST_TOKENS`.
+    """
+    if documents is not None:
+        return *whole_documents(documents, num_tokens, seed), ()
+    of_tokens = None if labels is None else Numbers("labels").assign(labels, num_tokens)
+    assumed, note = assumed_documents(of_tokens, num_tokens)
+    generator = np.random.default_rng(seed)
+    some = np.sort(generator.choice(num_tokens, min(num_tokens, MOST_TOKENS), replace=False))
+    return some, assumed[some], (note,)
 
 
 def _differences(
-    first: Run, other: Run, place: int, view: int, label_probs: ArrayLike | None, confidence: float
+    runs: tuple[Run, Run], groups: tuple[Array, Array], place: int, view: int, options: Options
 ) -> dict[str, Estimate]:
-    """Return the difference of every measure: the value of `other` minus the value of `first`."""
-    both = first, other
-    groups = [run.sums.groups[place] for run in both]
+    """Return the difference of every measure: the value of the second run minus the value of the first.
+
+    `groups` are the sums of both by way of counting, group and label, `[2, groups, R, M]`.
+    """
     counts = [np.rint(sums[1].sum(axis=-1)) for sums in groups]  # [groups, R]
     labels = np.flatnonzero(np.logical_and(*(some.sum(axis=0) > 0 for some in counts)))
     cut = groups[0].shape[-1]
-    of_layer = [next(layer for layer in run.measured if layer.layer == place) for run in both]
+    of_layer = [next(layer for layer in run.measured if layer.layer == place) for run in runs]
     values = [layer.views[view].values for layer in of_layer]
     measures = []
     for sums, some in zip(groups, counts, strict=True):
         A = sums[view][:, labels].sum(axis=0)
-        probs = probabilities(label_probs, some[:, labels].sum(axis=0))
+        probs = label_probabilities(options.label_probs, some[:, labels].sum(axis=0))
         measures.append(measuring(A / A.sum(axis=1, keepdims=True), probs, GROUPS))
 
     def change(C: Array) -> dict[str, Array]:
@@ -197,7 +234,7 @@ def _differences(
         return {name: adjusted[1][name] - adjusted[0][name] for name in adjusted[0]}
 
     side_by_side = np.concatenate([sums[view][:, labels] for sums in groups], axis=-1)
-    intervals = jackknife(side_by_side, counts[0][:, labels].astype(np.int64), change, confidence)
+    intervals = jackknife(side_by_side, counts[0][:, labels].astype(np.int64), change, options.confidence)
     estimates = {}
     for name, (centre, half) in intervals.items():
         value = values[1][name].value - values[0][name].value
@@ -210,7 +247,7 @@ def _differences(
 
 
 def _matched(
-    layers: tuple[Layer, Layer], some: Ints, documents: Ints, confidence: float, seed: int
+    layers: tuple[Layer, Layer], some: Ints, documents: Ints, options: Options
 ) -> tuple[Estimate, Ints, Array]:
     """Return the shared routing of matched experts, the match, and each expert's share of shared tokens."""
     from scipy.optimize import linear_sum_assignment  # slow to import
@@ -232,8 +269,8 @@ def _matched(
     apart = np.bincount(document, same - share * choices)  # residuals of a ratio of sums over documents
     freedom = number - 1 if number > 1 else np.nan  # one document has no interval
     spread = np.sqrt((apart**2).sum() * number / freedom) / choices.sum()
-    half = stdtrit(freedom, (1.0 + confidence) / 2.0) * spread
-    generator, chance = np.random.default_rng(seed), []
+    half = stdtrit(freedom, (1.0 + options.confidence) / 2.0) * spread
+    generator, chance = np.random.default_rng(options.seed), []
     order = np.argsort(document, kind="stable")
     first = a[order]
     for _ in range(PERMUTATIONS):

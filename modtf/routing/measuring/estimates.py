@@ -27,9 +27,11 @@ import numpy as np
 
 from modtf.metrics.distributions import Array
 from modtf.metrics.registry import MEASURES
-from modtf.routing.measuring.checks import Ints
 from modtf.routing.measuring.layer import Estimate
+from modtf.routing.measuring.layers import Ints
 
+FEWEST_DRAWS = 3  # a draw is compared with at least two others
+EQUAL = 1e-6  # draws whose squares sum to less, in units of the spread, count as equal
 FEWEST = 39  # values whose smallest and largest enclose 95% of further ones
 INVERSE, ADJUSTED = "inverse_mutual_information", "adjusted_mutual_information"
 
@@ -160,53 +162,40 @@ def jackknife_spread(value: Array, left_out: Array, sizes: Array | Ints, confide
     return np.asarray(stdtrit(num_groups - 1, (1.0 + confidence) / 2.0) * np.sqrt(variance))
 
 
-def _rounds(most: int) -> tuple[Ints, Ints]:
-    """Return the start and the run length of each round of `deal`, up to `most` tokens."""
-    starts, lengths = [0], [1]
-    while starts[-1] < most:
-        starts.append(starts[-1] + lengths[-1])
-        lengths.append(max(1, starts[-1] // 4))
-    return np.array(starts, np.int64), np.array(lengths, np.int64)
+class Excess:
+    """How far shares lie above those drawn by chance, in standard deviations of a new draw.
 
+    A share is compared with all draws, and each draw with the others. If draws were compared with a mean and
+    spread that include themselves, they would seem less extreme than a new draw of the same router. Where all
+    draws, or all others, are equal, the excess is 0.
 
-_STARTS, _LENGTHS = _rounds(most=2**48)
+    Args:
+        drawn: shares by chance, `[draws, ...]`, with at least `FEWEST_DRAWS` draws.
 
-
-def deal(index: Ints, num_groups: int) -> Ints:
-    """Return the group of each token, from its index (from 0) among the tokens of its label.
-
-    Neighbouring tokens are alike, because they come from one document. So the tokens of a label are dealt in
-    runs, one run to each group in turn. The run length grows with the number of tokens dealt before, up to a
-    quarter of it. Every group gets the same share of every label, for any order and number of tokens, and
-    runs are as long as the data allow.
-
-    Example:
-        >>> deal(np.array([0, 1, 2, 3, 4, 5]), num_groups=3).tolist()
-        [0, 1, 2, 0, 1, 2]
-        >>> deal(np.arange(24, 30), num_groups=3).tolist()
-        [0, 0, 1, 1, 2, 2]
+    Source: R. D. Cook and S. Weisberg (1982), "Residuals and Influence in Regression", section 2.2.1
+    (externally studentized residuals).
     """
-    number = np.searchsorted(_STARTS, index // num_groups, side="right") - 1
-    group: Ints = (index - _STARTS[number] * num_groups) // _LENGTHS[number]
-    return group
 
+    def __init__(self, drawn: Array):
+        self.number = len(drawn)
+        self.centre, spread = drawn.mean(axis=0), drawn.std(axis=0)
+        self.spread = np.where(spread > 0, spread, np.inf)
+        self.spread_of_new = self.spread * np.sqrt((self.number + 1) / (self.number - 1))
 
-def count_within(labels: Ints, seen: Ints) -> Ints:
-    """Return how many tokens of its label precede each token, given `seen [R]` before the first token.
+    def __call__(self, share: Array) -> Array:
+        """Return the excess of a share that is not among the draws, `[...]`."""
+        return np.asarray((share - self.centre) / self.spread_of_new)
 
-    Example:
-        >>> count_within(np.array([1, 0, 1, 1]), seen=np.array([0, 10])).tolist()
-        [10, 0, 11, 12]
-    """
-    order = np.argsort(labels, kind="stable")
-    counts = np.bincount(labels, minlength=len(seen))
-    before = np.repeat(np.cumsum(counts) - counts, counts)
-    index = np.empty_like(labels)
-    index[order] = np.arange(len(labels)) - before + np.repeat(seen, counts)
-    return index
+    def share_at(self, excess: float) -> Array:
+        """Return the share that has this excess, `[...]`; the inverse of a call."""
+        return np.asarray(self.centre + excess * self.spread_of_new)
 
+    def of_draw(self, share: Array) -> Array:
+        """Return the excess of one of the draws over the others, `[...]`."""
+        distance = (share - self.centre) / self.spread
+        others = self.number - 1 - distance**2
+        return np.asarray(distance * np.sqrt((self.number - 2) / np.where(others > EQUAL, others, np.inf)))
 
-def group_documents(documents: Ints, num_groups: int) -> Ints:
-    """Return the group of each token, which is the same for all tokens of a document."""
-    mixed = documents.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # modulo 2^64
-    return ((mixed >> np.uint64(33)) % np.uint64(num_groups)).astype(np.int64)
+    def largest(self, drawn: Array) -> Array:
+        """Return the largest excess in each draw `[draws]`, given all draws `[draws, ...]`."""
+        return np.array([self.of_draw(one).max() for one in drawn])

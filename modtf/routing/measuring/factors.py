@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 
 from modtf.base.checks import check_integer
 from modtf.metrics.distributions import Array
-from modtf.routing.measuring.checks import Ints, Numbers
-from modtf.routing.measuring.choices import check_compared, choices_of, dealt, layers_of, whole_documents
-from modtf.routing.measuring.experts import Experts
+from modtf.routing.measuring.compare import check_compared
+from modtf.routing.measuring.layers import Experts, Ints, choices_of, layers_of
 from modtf.routing.measuring.summarise import Progress
+from modtf.routing.measuring.tokens import Numbers, dealt, whole_documents
 from modtf.routing.measuring.watch import measured_layers
 
 MOST_PERMUTATIONS = 1_000
@@ -97,7 +97,7 @@ def measure_factors(
     check_integer("permutations", permutations, 2, MOST_PERMUTATIONS)
     num_tokens, generator = len(layers[0]), np.random.default_rng(seed)
     some, number = whole_documents(documents, num_tokens, seed)
-    classes = [Numbers(name).of(values, num_tokens)[some] for name, values in factors.items()]
+    classes = [Numbers(name).assign(values, num_tokens)[some] for name, values in factors.items()]
     columns, within = [_joint(values) for values in classes], _joint(number)
     nothing, alone = np.zeros(len(some), np.int64), np.arange(len(some))
     asked = []

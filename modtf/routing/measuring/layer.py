@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from modtf.metrics.distributions import Array
-from modtf.routing.measuring.checks import Ints
+from modtf.routing.measuring.layers import Ints
 
 # If a module has fewer than five tokens per label, a label's share of them is noise, and the module looks
 # exclusive (Cochran, 1954, "Some Methods for Strengthening the Common Chi-Squared Tests").

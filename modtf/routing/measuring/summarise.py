@@ -1,4 +1,4 @@
-"""Compute the measures of each layer from sums over tokens, or from a bare activation matrix."""
+"""Compute the measures of each layer from its table, or from a bare activation matrix."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from modtf.base.checks import check_integer
+from modtf.base.checks import check_integer, check_number
 from modtf.base.memory import check_fits
 from modtf.metrics.activation_matrix import check_rule_probs
 from modtf.metrics.distributions import Array, as_numbers
-from modtf.metrics.registry import MEASURES
-from modtf.routing.measuring.checks import Ints
-from modtf.routing.measuring.documents import Documents
-from modtf.routing.measuring.estimates import estimates, mean_and_range
-from modtf.routing.measuring.excess import FEWEST_DRAWS, Excess
-from modtf.routing.measuring.layer import TOKENS_PER_LABEL, Estimate, LayerMeasures, View
+from modtf.metrics.measure import GROUPS
+from modtf.metrics.registry import MEASURES, check_groups
+from modtf.routing.measuring.estimates import FEWEST_DRAWS, Excess, estimates, mean_and_range
+from modtf.routing.measuring.layer import ALL_TOKENS, TOKENS_PER_LABEL, Estimate, LayerMeasures, View
+from modtf.routing.measuring.layers import Ints
 from modtf.routing.measuring.stacked import measure_stack
+from modtf.routing.measuring.table import LayerTable
+from modtf.routing.measuring.tokens import Tokens
+from modtf.routing.measuring.watch import ENOUGH, Watch, assumes_one, warnings_of
 
 BY = ("mass", "hard")
 ENTROPY = "routing_entropy"  # with a single label this is the entropy of the load, which needs no labels
@@ -30,16 +32,18 @@ Progress = Callable[[Any], Iterable[Any]]
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a measurement, see `measure_activations`, and the notes for all layers."""
+    """The options of a measurement, see `measure_activations`."""
 
-    label_probs: ArrayLike | None
-    groups: tuple[str, ...]
-    permutations: int
-    confidence: float
-    seed: int
-    names: tuple[str, ...] | None
-    how: str
-    warnings: tuple[str, ...]
+    label_probs: ArrayLike | None = None
+    groups: Iterable[str] = GROUPS
+    permutations: int = NUM_PERMUTATIONS
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", check_groups(self.groups))
+        check_number("confidence", self.confidence, 0.5, 0.9999)
+        check_integer("seed", self.seed, 0)
 
 
 def check_permutations(name: str, number: Any, matrix: Sequence[int]) -> int:
@@ -50,33 +54,115 @@ def check_permutations(name: str, number: Any, matrix: Sequence[int]) -> int:
     return number
 
 
-def measure_layer(
-    layer: int, numbers: Ints, groups: Array, documents: Documents, seen: Array, options: Options
-) -> LayerMeasures:
-    """Return the measures of a layer from its sums.
+def measure_tables(
+    tables: Iterable[LayerTable], tokens: Tokens, kind: str, top_k: int | None, options: Options,
+    label_names: Sequence[str] | None = None,
+) -> list[LayerMeasures]:  # fmt: skip
+    """Return the measures of each layer. Placeholders are left out, unless all layers are placeholders.
 
     Args:
-        layer: the layer's number.
-        numbers: the numbers of its modules, `[M]`.
-        groups: `[2, groups, R, M]`, sums of activations in the order of BY.
-        documents: the sums over documents of the same tokens.
+        tables: the sums of each layer, of which one at a time is needed.
+        tokens: the labels and documents of the same tokens.
+        kind: what the tables were made of: "Gates", "Logits", "Experts" or "Counts of choices".
+        top_k: the number of modules per token, if it is given or known.
+        options: how to measure.
+        label_names: the names of labels that came as numbers, for readers.
+    """
+    watches: list[Watch] = []
+    measured: list[LayerMeasures] = []
+    placeholders: list[LayerTable] = []
+    uneven = None
+    for table in tables:
+        if not watches:
+            uneven = table.units.uneven()
+        watches.append(table.watch)
+        if kind == "Experts":
+            _find_in_all(table, top_k or 1)
+        if table.watch.is_placeholder:
+            placeholders.append(table)
+        else:
+            measured.append(measure_table(table, tokens.counts, options))
+    if not measured:
+        for table in placeholders:
+            table.watch.check_first()
+        measured = [measure_table(table, tokens.counts, options) for table in placeholders]
+    names = tuple(tokens.numbers["labels"].names) or None
+    notes = [*warnings_of(watches, top_k), *tokens.notes()]
+    if uneven and tokens.given["labels"]:
+        known = names or label_names
+        longest, shortest = (repr(known[one]) if known else str(one) for one in uneven[:2])
+        notes.append(
+            f"Documents or runs of the label {longest} are {uneven[2]:.2g} times as long as those of "
+            f"{shortest}. The chance level is too high then: weak information is missed, and values below "
+            "chance mean nothing. Leave out the ends of long documents."
+        )
+    how = _how_measured(tokens, kind, top_k, assumes_one(watches), options, names or label_names)
+    if not tokens.given["labels"]:
+        names = (ALL_TOKENS,)
+    return [
+        replace(layer, warnings=(*notes, *layer.warnings), label_names=names, how=how) for layer in measured
+    ]
+
+
+def _find_in_all(table: LayerTable, k: int) -> None:
+    """Note which of the k > 1 experts of a token are the same for all tokens of a layer."""
+    use, watch = table.groups[1].sum(axis=(0, 1)), table.watch
+    if k > 1 and len(use) > k and not watch.alike and watch.num_tokens >= ENOUGH:
+        # A token gives 1/k to each of its experts, so this sum is reached only if every token chose it.
+        watch.in_all = set(table.module_numbers[use >= use.sum() / k * (1 - 1e-9)].tolist())
+
+
+def _how_measured(
+    tokens: Tokens, kind: str, top_k: int | None, one_assumed: bool, options: Options,
+    names: Sequence[str] | None,
+) -> str:  # fmt: skip
+    """Return a text that says what was measured, and explains intervals and chance levels."""
+    if kind == "Counts of choices":
+        kind += f", {top_k or 1} per token" + ("" if top_k else " (k is unknown)")
+    elif top_k:
+        kind += f", the {top_k} largest of each token"
+    elif one_assumed:
+        kind += "; one expert per token is assumed, because top_k is not given"
+    intervals = f"Intervals: {100 * options.confidence:g}%."
+    if not tokens.given["labels"]:
+        return f"{kind}. No labels. {intervals}"
+    if options.label_probs is None or isinstance(options.label_probs, str):
+        frequencies = f"Labels as frequent as {options.label_probs or 'observed'}"
+    else:
+        labels = np.flatnonzero(tokens.counts).tolist()
+        probs = as_numbers(options.label_probs, "label_probs").ravel().tolist()
+        each = [f"{names[one] if names else one} = {p:.4g}" for one, p in zip(labels, probs, strict=False)]
+        frequencies = f"Frequencies of labels: {', '.join(each)}"
+    return (
+        f"{kind}. {frequencies}. {intervals} "
+        f"Chance: labels permuted over and within {tokens.num_documents} documents"
+        + ("." if tokens.given["documents"] else " of one label in a row each, since none were given.")
+    )
+
+
+def measure_table(table: LayerTable, seen: Array, options: Options) -> LayerMeasures:
+    """Return the measures of a layer.
+
+    Args:
+        table: its sums.
         seen: `[R]`, the tokens of each label, including dropped tokens.
         options: how to measure.
     """
+    groups, units = table.groups, table.units
+    units.close()
     counts = groups[-1].sum(axis=-1)  # tokens; of choices that are counted, k make one token
     labels = np.flatnonzero(counts.sum(axis=0))
     if not labels.size:
         raise ValueError(
-            f"All gates of layer {layer} are 0, so no module took a token. Leave out the layer, or give its "
-            "gates."
+            f"All gates of layer {table.watch.number} are 0, so no module took a token. Leave out the layer, "
+            "or give its gates."
         )
     counts, sizes = counts[:, labels], counts.sum(axis=0)[labels]
-    probs = _label_probs(options.label_probs, sizes, labels, np.flatnonzero(seen))
-    tokens = documents.sent
-    too_few = tokens < TOKENS_PER_LABEL * len(labels)
+    probs = label_probabilities(options.label_probs, sizes, labels, np.flatnonzero(seen))
+    too_few = units.sent < TOKENS_PER_LABEL * len(labels)
     views: list[View] = []
     permutations = options.permutations if len(labels) > 1 else 0  # permuting one label changes nothing
-    chances = documents.permuted(labels, permutations, options.seed)
+    chances = units.permuted(labels, permutations, options.seed)
     for name, sums, chance in zip(BY, groups, chances, strict=True):
         if views and np.array_equal(groups[0], groups[1]):  # true for counts, and experts without weights
             views.append(replace(views[0], by=name))
@@ -89,12 +175,12 @@ def measure_layer(
         measured, adjusted = estimates(measure, per_group, counts, chance, options.confidence)
         view = _view(name, A, probs, labels, measured, chance, too_few)
         views.append(replace(view, adjusted_by_chance=adjusted))
-    few_documents = labels[documents.counts[labels] == 1] if not documents.num_several else labels[:0]
-    notes = (*options.warnings, *_warnings(numbers, too_few, labels, counts, few_documents))
+    few_documents = labels[units.counts[labels] == 1] if not units.num_several else labels[:0]
+    notes = _warnings(table.module_numbers, too_few, labels, counts, few_documents)
     dropped = max(round(float(seen.sum() - sizes.sum())), 0)
     return LayerMeasures(
-        layer, labels, numbers, np.rint(sizes).astype(np.int64), tokens, too_few, tuple(views), notes,
-        options.names, dropped, options.how,
+        table.watch.number, labels, table.module_numbers, np.rint(sizes).astype(np.int64), units.sent,
+        too_few, tuple(views), tuple(notes), None, dropped,
     )  # fmt: skip
 
 
@@ -104,7 +190,7 @@ def measure_matrix(
     """Return the measures of an activation matrix `[R, M]`, without interval and chance level."""
     num_rules, num_modules = A.shape
     labels = np.arange(num_rules)
-    probs = _label_probs(label_probs, np.ones(num_rules, np.int64), labels, labels)
+    probs = label_probabilities(label_probs, np.ones(num_rules))
     measured = measuring(A, probs, groups)(A[np.newaxis])
     values = {name: Estimate(float(value)) for name, (value,) in measured.items()}
     nothing = np.zeros((0, num_rules, num_modules))
@@ -133,12 +219,6 @@ def measuring(A: Array, probs: Array, groups: Iterable[str]) -> Callable[[Array]
     return measure
 
 
-def probabilities(label_probs: ArrayLike | None, counts: Array) -> Array:
-    """Return p(label) `[R]` for labels with these counts, all above 0."""
-    labels = np.arange(len(counts))
-    return _label_probs(label_probs, counts, labels, labels)
-
-
 def _view(
     by: str, A: Array, probs: Array, labels: Ints, values: Mapping[str, Estimate], chance: Array,
     too_few: NDArray[np.bool_],
@@ -151,7 +231,7 @@ def _view(
     top_by_chance = np.ma.masked_invalid(shares.max(axis=1)).mean(axis=0)  # over active modules only
     if len(chance) >= FEWEST_DRAWS and not too_few.all():
         beyond = Excess(shares)
-        excess = np.where(too_few, np.nan, beyond.of(share))
+        excess = np.where(too_few, np.nan, beyond(share))
         largest = np.array([beyond.of_draw(one)[:, ~too_few].max() for one in shares])
     return View(
         by=by,
@@ -179,8 +259,13 @@ def _order(A: Array, probs: Array) -> Ints:
     return np.lexsort([np.round(key, 9) for key in keys])
 
 
-def _label_probs(label_probs: ArrayLike | None, counts: Array, labels: Ints, seen: Ints) -> Array:
-    """Return p(label) `[R]` of a layer's labels, from `label_probs` for all labels seen in any layer."""
+def label_probabilities(
+    label_probs: ArrayLike | None, counts: Array, labels: Ints | None = None, seen: Ints | None = None
+) -> Array:
+    """Return p(label) `[R]` of a layer's labels, from `label_probs` for all labels seen in any layer.
+
+    By default the layer has all labels.
+    """
     if label_probs is None:
         return counts / counts.sum()
     if isinstance(label_probs, str):
@@ -191,12 +276,15 @@ def _label_probs(label_probs: ArrayLike | None, counts: Array, labels: Ints, see
             )
         return check_rule_probs(None, len(counts))
     numbers = as_numbers(label_probs, "label_probs")
-    if np.size(numbers) != len(seen):
+    number = len(counts) if seen is None else len(seen)
+    if np.size(numbers) != number:
         raise ValueError(
-            f"label_probs has {np.size(numbers)} entries; expected one for each of {len(seen)} labels that "
+            f"label_probs has {np.size(numbers)} entries; expected one for each of {number} labels that "
             "occur."
         )
-    probs = check_rule_probs(numbers, len(seen))[seen.searchsorted(labels)]
+    probs = check_rule_probs(numbers, number)
+    if seen is not None and labels is not None:
+        probs = probs[seen.searchsorted(labels)]
     return np.asarray(probs / probs.sum())
 
 
@@ -215,11 +303,12 @@ def _bits(A: Array, probs: Array) -> Array:
 
 
 def _warnings(
-    numbers: Ints, too_few: NDArray[np.bool_], labels: Ints, counts: Array, alone: Ints
+    numbers: Ints, too_few: NDArray[np.bool_], labels: Ints, counts: Array, few_documents: Ints
 ) -> Iterator[str]:
     by_module, by_label = f"{len(numbers)} modules", f"{len(labels)} labels"
     enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(numbers)
-    alone = alone[: len(alone) * (len(labels) > 1)]  # with a single label there is no other to compare
+    if len(labels) < 2:  # there is no other label to compare
+        few_documents = few_documents[:0]
     for modules, among, words in (
         (numbers[too_few], by_module, f"have fewer than {enough} tokens ({TOKENS_PER_LABEL} for each "
          f"of {by_label}), so their specialisation cannot be judged."),
@@ -227,7 +316,7 @@ def _warnings(
          f"({TOKENS_PER_LABEL} for each of {by_module}), so their rows of the activation matrix are noisy."),
         (labels[(counts > 0).sum(axis=0) == 1], by_label, "are in only one group of tokens, so the intervals "
          "do not include the uncertainty of their rows."),
-        (alone, by_label, "are in only one document, so their effect cannot be separated from the "
+        (few_documents, by_label, "are in only one document, so their effect cannot be separated from the "
          "document's."),
     ):  # fmt: skip
         if modules.size:

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.measuring.checks import Ints
-from modtf.routing.measuring.choices import Layer
-from modtf.routing.measuring.experts import ChosenExperts
-from modtf.routing.measuring.gates import TOLERANCE, Gates
+from modtf.routing.measuring.layers import TOLERANCE, ExpertLayer, Ints, Layer
 
 FEW = 64  # rows that are compared first, because they usually differ already
+ENOUGH = 64  # tokens: with so many, an expert that all of them chose is no chance
+ONE_ASSUMED = (
+    "The number k of experts per token is not given, so one is assumed: hard assignment counts the largest "
+    "gate of each token. If the router chooses several, give --top_k=K (top_k=K)."
+)
 
 
 class Watch:
@@ -25,6 +27,7 @@ class Watch:
         has_negative: whether scores of all experts, given as weights, are negative for some expert.
         num_unsorted: the number of tokens that chose all experts, sorted neither by number nor by weight.
         num_experts: E, if tokens choose all experts.
+        in_all: the numbers of the experts that every token chose; None if that may be chance.
     """
 
     def __init__(self, number: int):
@@ -32,8 +35,14 @@ class Watch:
         self.alike = self.softmaxed = True
         self.have_several = self.has_negative = False
         self.num_tokens = self.num_flat = self.num_unsorted = self.num_experts = 0
+        self.in_all: set[int] | None = None
         self._first: NDArray[Any] = np.zeros((0, 0))
         self._num_chosen = 0
+
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether there are several rows, and all are equal."""
+        return self.alike and self.num_tokens > 1
 
     def add(self, layer: Layer, some: slice | Ints, first_token: int) -> None:
         """Look at some tokens.
@@ -44,26 +53,32 @@ class Watch:
         rows = layer.rows(some)
         if not self.num_tokens:
             self._first = rows[:1].copy()
-            self._num_chosen = layer.experts.shape[1] if isinstance(layer, ChosenExperts) else 0
+            self._num_chosen = layer.experts.shape[1] if isinstance(layer, ExpertLayer) else 0
         was_alike, first = self.alike, self._first
         self.alike = was_alike and bool((rows[:FEW] == first).all() and (rows == first).all())
-        if isinstance(layer, ChosenExperts) and not self.alike:
-            if was_alike:  # earlier rows looked like a placeholder and were not checked
-                self.check_first()
-            self._refuse_repeated(layer.experts[some], first_token)
-            scores = rows[:, layer.experts.shape[1] :]
-            if scores.shape[1] > layer.experts.shape[1]:  # of all experts; -inf: never chosen
-                self.has_negative |= bool(((scores < 0) & (scores > -np.inf)).any())
-            if layer.have_all:
-                self.num_experts = rows.shape[1] // 2
-                self.num_unsorted += _num_unsorted(rows[:, : self.num_experts], rows[:, self.num_experts :])
-        if self.softmaxed:
-            logits = isinstance(layer, Gates) and layer.from_logits
-            self.softmaxed = logits and _are_probabilities(rows[:FEW]) and _are_probabilities(rows)
-        if isinstance(layer, Gates):
+        if isinstance(layer, ExpertLayer):
+            self.softmaxed = False
+            if not self.alike:
+                if was_alike:  # earlier rows looked like a placeholder and were not checked
+                    self.check_first()
+                self._refuse_repeated(layer.experts[some], first_token)
+                self._look_at_weights(layer, rows)
+        else:
+            self.softmaxed = self.softmaxed and layer.from_logits and _are_probabilities(rows)
             self.have_several = self.have_several or _have_several(rows, layer.from_logits)
             self.num_flat += _num_flat(rows, layer.from_logits)
         self.num_tokens += len(rows)
+
+    def _look_at_weights(self, layer: ExpertLayer, rows: NDArray[Any]) -> None:
+        k = layer.experts.shape[1]
+        scores = rows[:, k:]
+        if scores.shape[1] > k:  # of all experts; -inf: never chosen
+            self.has_negative |= bool(((scores < 0) & (scores > -np.inf)).any())
+        if layer.have_all:  # sorted neither by number nor by weight, the largest first
+            self.num_experts = k
+            by_number = (rows[:, :k] == np.arange(k)) | (rows[:, :k] < 0)
+            by_weight = np.diff(scores, axis=1) <= 0
+            self.num_unsorted += int((~by_number.all(axis=1) & ~by_weight.all(axis=1)).sum())
 
     def add_counts(self, counts: NDArray[Any], num_tokens: int) -> None:
         """Look at the counts `[documents, M]` of these tokens. A layer without choices is a placeholder."""
@@ -92,7 +107,7 @@ def left_out(watches: Sequence[Watch]) -> list[int]:
     Raises:
         ValueError: if all layers are like that, and send a token to the same expert twice.
     """
-    same = [watch for watch in watches if watch.alike and watch.num_tokens > 1]
+    same = [watch for watch in watches if watch.is_placeholder]
     if len(same) < len(watches):
         return [watch.number for watch in same]
     for watch in same:
@@ -109,63 +124,61 @@ def measured_layers(layers: Sequence[Layer], some: Ints) -> list[int]:
     return [number for number in range(len(layers)) if number not in skipped]
 
 
-def warnings_of(watches: Sequence[Watch]) -> Iterator[str]:
-    """Return warnings about the rows, for the reader."""
-    same = [watch.number for watch in watches if watch.alike and watch.num_tokens > 1]
-    if same:
-        done = "They are left out" if left_out(watches) else "There are no other layers, so they are measured"
-        yield (
-            f"In {_listed(same)} every token has the same row, as in placeholders for dense layers or in "
-            f"unwritten buffers. {done}."
+def warnings_of(watches: Sequence[Watch], top_k: int | None) -> Iterator[str]:
+    """Yield warnings about the rows of all layers, for the reader."""
+    same = [watch for watch in watches if watch.is_placeholder]
+    done = (
+        "They are left out" if len(same) < len(watches) else "There are no other layers, so they are measured"
+    )
+    negative, flat, unsorted = (
+        [watch for watch in watches if of(watch)]
+        for of in (
+            lambda w: w.has_negative, lambda w: w.num_flat and not w.alike, lambda w: w.num_unsorted
         )
-    softmaxed = [watch.number for watch in watches if watch.softmaxed and watch.num_tokens]
-    if softmaxed:
+    )  # fmt: skip
+    number = unsorted[0].num_experts if unsorted else 0
+    most = max((watch.num_flat for watch in flat), default=0)
+    for some, text in (
+        (same, "every token has the same row, as in placeholders for dense layers or in unwritten buffers. "
+         f"{done}."),
+        ([watch for watch in watches if watch.softmaxed and watch.num_tokens],
+         "all logits are between 0 and 1: they look like probabilities or sigmoid gates, whose softmax would "
+         "be nearly even. If they are probabilities, leave out from_logits=True. Divide sigmoid gates by "
+         "their sum, too."),
+        (unsorted, f"tokens have all {number} experts, so weights may be in the order of experts or of their "
+         "numbers. They are read in the order of experts. If they are scores in the order of numbers, give "
+         "np.take_along_axis(weights, experts, axis=-1)."),
+        (negative, "some weights of experts that were not chosen are negative, as logits are. Those of "
+         "chosen experts are read as weights. If they are logits, give their softmax."),
+        (flat, f"up to {most} tokens have the same value for all modules, as padding and unwritten rows do. "
+         "They count as sent to the first modules. If they are padding, leave them out."),
+    ):  # fmt: skip
+        if some:
+            listed = ", ".join(str(watch.number) for watch in some)
+            yield f"In layer{'s' * (len(some) > 1)} {listed} {text}"
+    every = [watch.in_all for watch in watches if watch.in_all is not None]
+    if every and (shared := set.intersection(*every)):
         yield (
-            f"In {_listed(softmaxed)} all logits are between 0 and 1: they look like probabilities or "
-            "sigmoid gates, whose softmax would be nearly even. If they are probabilities, leave out "
-            "from_logits=True. Divide sigmoid gates by their sum, too."
+            f"Every token goes to expert {' and '.join(map(str, sorted(shared)))} in all layers. If this is "
+            "a shared expert, it says nothing about tokens and makes the load uneven. Give shared=..., its "
+            "number, to leave it out."
         )
-    unsorted = [watch.number for watch in watches if watch.num_unsorted]
-    if unsorted:
-        number = watches[unsorted[0]].num_experts
-        yield (
-            f"In {_listed(unsorted)} tokens have all {number} experts, so weights may be in the order of "
-            "experts or of their numbers. They are read in the order of experts. If they are scores in the "
-            "order of numbers, give np.take_along_axis(weights, experts, axis=-1)."
-        )
-    negative = [watch.number for watch in watches if watch.has_negative]
-    if negative:
-        yield (
-            f"In {_listed(negative)} some weights of experts that were not chosen are negative, as "
-            "logits are. Those of chosen experts are read as weights. If they are logits, give their softmax."
-        )
-    flat = [watch.number for watch in watches if watch.num_flat and not watch.alike]
-    if flat:
-        most = max(watch.num_flat for watch in watches if not watch.alike)
-        yield (
-            f"In {_listed(flat)} up to {most} tokens have the same value for all modules, as padding and "
-            "unwritten rows do. They count as sent to the first modules. If they are padding, leave them out."
-        )
+    if top_k is None and assumes_one(watches):
+        yield ONE_ASSUMED
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    return f"layer{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+def assumes_one(watches: Sequence[Watch]) -> bool:
+    """Return whether gates of several experts are measured by the largest one, if top_k is not given."""
+    return any(watch.have_several for watch in watches)
 
 
 def _are_probabilities(rows: NDArray[Any]) -> bool:
-    return bool((rows >= 0).all() and (rows <= 1.0 + TOLERANCE).all())
+    return all(bool((some >= 0).all() and (some <= 1.0 + TOLERANCE).all()) for some in (rows[:FEW], rows))
 
 
 def _have_several(rows: NDArray[Any], from_logits: bool) -> bool:
     least = -np.inf if from_logits else 0
     return any(((some > least).sum(axis=1) > 1).any() for some in (rows[:FEW], rows))
-
-
-def _num_unsorted(experts: NDArray[Any], weights: NDArray[Any]) -> int:
-    """Return how many tokens have experts sorted neither by number nor by weight, the largest first."""
-    by_number = (experts == np.arange(experts.shape[1])) | (experts < 0)
-    by_weight = np.diff(weights, axis=1) <= 0
-    return int((~by_number.all(axis=1) & ~by_weight.all(axis=1)).sum())
 
 
 def _num_flat(rows: NDArray[Any], from_logits: bool) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.measuring.checks import Numbers
+from modtf.routing.measuring.tokens import Numbers
 
 Ints = NDArray[np.int64]
 
@@ -22,7 +22,7 @@ class DocumentNumbers:
 
     Example:
         >>> numbers = DocumentNumbers()
-        >>> numbers.of(np.array([["law", "code"]])).tolist(), numbers.next(2).tolist()
+        >>> numbers.assign(np.array([["law", "code"]])).tolist(), numbers.next(2).tolist()
         ([[0, 1]], [2, 3])
     """
 
@@ -44,7 +44,7 @@ class DocumentNumbers:
         self.number += rows
         return numbers
 
-    def of(self, values: NDArray[Any]) -> Ints:
+    def assign(self, values: NDArray[Any]) -> Ints:
         """Return the numbers of given documents `[B, N]`; `ValueError` if they are invalid."""
         is_named = values.dtype.kind in "US"
         if is_named:
@@ -53,7 +53,7 @@ class DocumentNumbers:
                 if name not in names:
                     self.number += 1
                     names[name] = self.number - 1
-        numbers = self._numbers.of(values.ravel(), values.size).reshape(values.shape)
+        numbers = self._numbers.assign(values.ravel(), values.size).reshape(values.shape)
         if not is_named:
             self._check_free(numbers)
             self.number = max(self.number, int(numbers.max(initial=-1)) + 1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.measuring.checks import Numbers
+from modtf.routing.measuring.tokens import Numbers
 from modtf.routing.names import check_one_kind
 from modtf.routing.recording.documents import DocumentNumbers
 from modtf.routing.recording.given import Span
@@ -89,7 +89,7 @@ class Rows:
     def _documents(self, values: Any, keep: NDArray[np.bool_], goes_on: bool) -> Ints:
         """Return the document of each token, `[B, N]`."""
         if values is not None:
-            numbers = self.documents.of(per_token(values, keep, f"documents{self.what}"))
+            numbers = self.documents.assign(per_token(values, keep, f"documents{self.what}"))
             self.documents.watch(numbers[keep], goes_on)
             self._row["document"] = numbers[:, -1]
             return numbers
@@ -128,7 +128,7 @@ class Rows:
         array = as_array(values)
         if array.ndim == 1:
             self._row["label"] = array
-        return self.labels.of(per_token(array, keep, f"labels{self.what}")[keep], int(keep.sum()))
+        return self.labels.assign(per_token(array, keep, f"labels{self.what}")[keep], int(keep.sum()))
 
 
 def as_array(values: Any) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from modtf.base.checks import check_integer
 from modtf.base.extras import need
 from modtf.routing.measuring import Experts
-from modtf.routing.measuring.accumulator import ActivationAccumulator
+from modtf.routing.measuring.activations import ActivationAccumulator
 from modtf.routing.measuring.estimates import ADJUSTED
 from modtf.routing.recording.layers import find_layers
 from modtf.routing.recording.recorder import as_arrays, layer_names
@@ -149,7 +149,7 @@ class _Sums:
         {} without labels, with only one label, and if all tokens have the same experts.
         """
         sums = self.labelled.get(run)
-        if sums is None or sums.watches[0].alike:
+        if sums is None or sums.tables[0].watch.alike:
             return {}
         (layer,) = sums.result(permutations=PERMUTATIONS)
         values = layer.hard.values

@@ -132,10 +132,10 @@ def write_comparison(
 
 def matched_experts(runs: Sequence[Run], compared: Sequence[Compared], names: Names) -> pd.DataFrame:
     """Return a row for each layer, run and expert of the first run: its match, and the share of tokens."""
-    routed = {run.name: run.routed for run in runs}
+    layers = {run.name: run.layers for run in runs}
     rows = []
     for one in compared:
-        numbers, others = (routed[name][one.layer].module_numbers for name in (one.against, one.run))
+        numbers, others = (layers[name][one.layer].module_numbers for name in (one.against, one.run))
         matched = np.where(one.experts < 0, -1, others[one.experts])  # -1: no match
         where = names.layer(one.layer), one.run, one.against
         rows += [(*where, *row) for row in zip(numbers, matched, one.overlap, strict=True)]

@@ -13,9 +13,9 @@ from modtf.pages.pictures import Picture
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.labelling import text_of
 from modtf.routing.measuring import Factor, measure_factors
-from modtf.routing.measuring.checks import Ints
-from modtf.routing.measuring.choices import Layer, choices_of, dealt, layers_of, whole_documents
+from modtf.routing.measuring.layers import Ints, choices_of
 from modtf.routing.measuring.summarise import Progress
+from modtf.routing.measuring.tokens import dealt, whole_documents
 from modtf.routing.measuring.watch import measured_layers
 from modtf.routing.names import Names
 from modtf.routing.report.write import shown
@@ -34,25 +34,22 @@ TOPS = (
 TOP, LEAST = 6, 5  # tokens that are named of an expert; times that these occur
 
 
-def followed_sections(
-    routing: Routing, out: Path, from_logits: bool, top_k: int | None, seed: int, progress: Progress
-) -> list[page.Section]:
+def followed_sections(routing: Routing, out: Path, seed: int, progress: Progress) -> list[page.Section]:
     """Sections on what routing follows, as far as the file knows; writes their tables and picture."""
     sections: list[page.Section] = []
     if not routing.has_tokens:
         return sections
-    activations = routing.whole()
     if len(routing.factors) > 1:
         rows = measure_factors(
-            routing.factors, activations, documents=routing.documents, from_logits=from_logits, top_k=top_k,
-            permutations=5, seed=seed, progress=progress,
+            routing.factors, routing.activations, documents=routing.documents, permutations=5, seed=seed,
+            progress=progress,
         )  # fmt: skip
         picture = draw_factors(rows, routing.names)
         write_table(out / "factors.csv", picture.table)
         image = shown(picture, out, "factors.csv")
         sections.append(page.Section("What routing follows", [FOLLOWS], content=[image]))
     if "token" in routing.factors:
-        table = top_tokens(routing, layers_of(activations, from_logits, top_k), seed)
+        table = top_tokens(routing, seed)
         write_table(out / "tokens.csv", table)
         best = table.sort_values("bits", ascending=False, kind="stable")
         sections.append(page.Section("Tokens of experts", [TOPS], content=[page.Table(best, "tokens.csv")]))
@@ -81,9 +78,9 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
     )
 
 
-def top_tokens(routing: Routing, layers: Sequence[Layer], seed: int) -> pd.DataFrame:
+def top_tokens(routing: Routing, seed: int) -> pd.DataFrame:
     """A row per layer and expert: layer, expert, choices (of tokens for it), bits, top_tokens."""
-    tokens = routing.factors["token"]
+    tokens, layers = routing.factors["token"], routing.layers
     some, documents = whole_documents(routing.documents, len(tokens), seed)
     ids, cell = np.unique(tokens[some], return_inverse=True)
     words = [text_of(one, routing.words) for one in ids.tolist()]

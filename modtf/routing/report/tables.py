@@ -11,8 +11,7 @@ import pandas as pd
 from modtf.metrics.registry import MEASURES, activation_measures
 from modtf.pages.text import text_table
 from modtf.routing.measuring import Estimate, LayerMeasures
-from modtf.routing.measuring.estimates import ADJUSTED, FEWEST
-from modtf.routing.measuring.excess import FEWEST_DRAWS
+from modtf.routing.measuring.estimates import ADJUSTED, FEWEST, FEWEST_DRAWS
 from modtf.routing.names import Names
 
 BY = {"mass": "gate mass", "hard": "hard assignment"}  # what a reader calls the two ways of counting

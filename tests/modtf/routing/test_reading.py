@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 
 import modtf
-from modtf.routing.reading import Sent
+from modtf.routing.measuring import Experts
 
 TOKENS = 60
 GATES = np.random.default_rng(0).dirichlet(np.ones(4), TOKENS)
@@ -78,10 +78,10 @@ def test_gates_that_are_asked_for_are_read_next_to_experts(tmp_path):
     file = LIST | {"router_probs": GATES}
     for name in ("router_probs", str(tmp_path / "gates.npy")):
         read: Any = modtf.read_routing(file, activations=name).activations
-        np.testing.assert_array_equal(read[0], GATES)
+        np.testing.assert_array_equal(read.values[0], GATES)
     with pytest.raises(ValueError, match=r"The array 'router_prob' does not exist in .* Give the right name"):
         modtf.read_routing(file, activations="router_prob")
-    assert isinstance(modtf.read_routing(file).activations, Sent)
+    assert isinstance(modtf.read_routing(file).activations, Experts)
 
 
 def test_annotations_that_change_nothing_are_silent():
@@ -182,7 +182,7 @@ def test_a_byte_order_mark_does_not_hide_the_tokens(tmp_path):
     rows = [f"{token},0,{expert},0.5" for token, row in enumerate(CHOSEN.tolist()) for expert in row]
     (tmp_path / "a.csv").write_text("\n".join(["token,layer,expert,weight", *rows]), encoding="utf-8-sig")
     routing = modtf.read_routing(tmp_path, num_experts=4)
-    assert isinstance(routing.activations, Sent)
+    assert isinstance(routing.activations, Experts)
     np.testing.assert_array_equal(routing.activations.experts[0], CHOSEN)
 
 

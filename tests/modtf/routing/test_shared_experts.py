@@ -8,8 +8,7 @@ import pytest
 import modtf
 from modtf.routing import Names
 from modtf.routing.measuring import Experts, compare_activations
-from modtf.routing.measuring.accumulator import ActivationAccumulator
-from modtf.routing.measuring.choices import layers_of
+from modtf.routing.measuring.activations import ActivationAccumulator
 from modtf.routing.measuring.compare import Run
 from modtf.routing.report.compared import matched_experts
 from modtf.routing.report.followed import top_tokens
@@ -50,7 +49,7 @@ def test_experts_after_shared_ones_keep_their_numbers():
     assert load.to_dict() == {number: USED[number] / USED.sum() for number in NUMBERS}
     pairs = analysed["coactivation"].table.query("measure == 'coactivation'")["item"]
     assert set(pairs) <= {"2+4", "3+6", "4+5", "5+6"}
-    tokens = top_tokens(routing, layers_of(routing.whole(), False, None), 0).set_index("expert")["choices"]
+    tokens = top_tokens(routing, 0).set_index("expert")["choices"]
     assert tokens.to_dict() == {number: USED[number] for number in NUMBERS}
 
 
@@ -91,8 +90,7 @@ def test_matched_experts_have_the_numbers_of_both_models():
     runs, activations = [], {}
     for name, experts, shared in (("a", ROUTED["experts"], [0, 1]), ("b", other, [1, 2])):
         activations[name] = Experts(experts, 7, shared=shared)
-        routed = layers_of(activations[name], False, None)
-        runs.append(Run(name, ActivationAccumulator(), [], routed))
+        runs.append(Run(name, activations[name].layers, []))
     compared = compare_activations(activations, LABELS, documents=ROUTED["documents"], permutations=2)
     table = matched_experts(runs, compared, Names()).set_index("expert")
     assert table["matched"].to_dict() == {2: 6, 3: 0, 4: 4, 5: 5, 6: 3}

@@ -12,8 +12,8 @@ from modtf.routing.analyses import ANALYSES, Options, load, read_choices, rows_o
 from modtf.routing.analyses.cache import hits
 from modtf.routing.analyses.chance import balanced_loads
 from modtf.routing.analyses.domains import counts_of_domains
-from modtf.routing.measuring.describe import ONE_ASSUMED
 from modtf.routing.measuring.estimates import mean_and_range
+from modtf.routing.measuring.watch import ONE_ASSUMED
 
 ORDER = ("vocabulary_specialisation", "coactivation", "repetition", "consistency", "cache", "dependence")
 
@@ -220,8 +220,7 @@ def test_documents_without_choices_exchange_no_labels():
 def test_the_number_of_experts_that_is_assumed_is_no_fact_about_the_router():
     logits = np.random.default_rng(0).normal(size=(400, 8))
     for top_k, words in ((None, "give --top_k=K (top_k=K)"), (1, "this router chooses one"), (2, None)):
-        found = modtf.analyse_routing(
-            {"activations": logits}, ["load", "coactivation"], from_logits=True, top_k=top_k, permutations=2
-        )
+        routing = modtf.read_routing({"activations": logits}, from_logits=True, top_k=top_k)
+        found = modtf.analyse_routing(routing, ["load", "coactivation"], permutations=2)
         assert words is None or words in found.missing["coactivation"]
         assert (ONE_ASSUMED in found.found["load"].notes) == (top_k is None)

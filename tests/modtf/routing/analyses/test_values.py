@@ -16,7 +16,7 @@ from modtf.routing.analyses.chance import same_loads
 from modtf.routing.analyses.dependence import shifted
 from modtf.routing.analyses.permuting import sample
 from modtf.routing.analyses.sentences import beyond_chance
-from modtf.routing.measuring.choices import paired
+from modtf.routing.measuring.tokens import paired
 from modtf.routing.names import Names
 
 NUMBER, TOP_K, LAYERS = 70, 3, 2  # more experts than one word has bits

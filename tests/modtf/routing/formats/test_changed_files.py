@@ -47,10 +47,7 @@ def is_silent_of_logits(output):
     try:
         with warnings.catch_warnings(record=True) as notes:
             warnings.filterwarnings("ignore", "There is no attention_mask")
-            routing = modtf.read_routing(output)
-            layers = modtf.measure_activations(
-                routing.chunks(), permutations=0, from_logits=True, top_k=writers.K
-            )
+            layers = modtf.read_routing(output, from_logits=True, top_k=writers.K).measure(permutations=0)
     except ValueError:
         return False
     warned = [text for layer in layers for text in layer.warnings if "softmax" in text or "sum to 1" in text]

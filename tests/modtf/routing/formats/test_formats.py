@@ -12,7 +12,8 @@ import torch
 
 import modtf
 from modtf.routing.formats.arrays import Arrays
-from modtf.routing.reading import Counted, Sent
+from modtf.routing.measuring import Experts, Gates
+from modtf.routing.reading import Counted
 
 GIVEN = {"sglang": {"top_k": writers.K}}  # arguments that a format does not store
 TABLES = ("parquet_lists", "csv_choices", "csv_of_documents", "jsonl_lists", "jsonl_layers", "rows_in_memory")
@@ -37,7 +38,7 @@ def test_tokens(name, tmp_path):
     thing = getattr(writers, name)(tmp_path)
     assert Arrays(thing, **GIVEN.get(name, {})).format == BY_TOKEN[name]
     routing = modtf.read_routing(thing, num_experts=writers.EXPERTS, **GIVEN.get(name, {}))
-    assert isinstance(routing.activations, Sent)
+    assert isinstance(routing.activations, Experts)
     np.testing.assert_array_equal(routing.activations.experts, writers.CHOSEN)
     if name not in KNOW_NO_DOCUMENTS:
         np.testing.assert_array_equal(routing.documents, writers.DOCUMENTS)
@@ -47,7 +48,7 @@ def test_tokens(name, tmp_path):
     assert len(routing.measure(permutations=0)) == writers.LAYERS
     assert (routing.activations.weights is not None) == (name in KNOW_WEIGHTS)
     if name in KNOW_WEIGHTS:
-        mass = routing.activations[:, :].layers[0].read(slice(None))[0].weights
+        mass = routing.layers[0].read(slice(None))[0].weights
         expected = writers.WEIGHTS[0] / writers.WEIGHTS[0].sum(axis=1, keepdims=True)
         np.testing.assert_allclose(mass, expected, rtol=2e-3)  # FLAME has float16
 
@@ -89,24 +90,24 @@ def test_counts_have_no_tokens():
     with pytest.raises(
         ValueError, match=r"This routing holds counts without tokens. Measure it by routing\.measure"
     ):
-        next(routing.chunks())
+        _ = routing.layers
     with pytest.raises(ValueError, match="holds counts of chosen experts"):
-        routing.measure(from_logits=True)
+        modtf.read_routing({"counts": writers.COUNTS}, from_logits=True)
 
 
 def test_router_logits(tmp_path):
     output = writers.router_logits(tmp_path)
     routing = modtf.read_routing(output)
-    assert isinstance(routing.activations, np.ndarray)
-    np.testing.assert_allclose(routing.activations, np.log(writers.SCORES), rtol=1e-6)
+    assert isinstance(routing.activations, Gates)
+    np.testing.assert_allclose(routing.activations.values, np.log(writers.SCORES), rtol=1e-6)
     np.testing.assert_array_equal(routing.documents, writers.DOCUMENTS)
     np.testing.assert_array_equal(routing.factors["token"], writers.TOKENS)
     with pytest.warns(
         UserWarning, match="There is no attention_mask, so all tokens are counted, including any padding"
     ):
         bare = modtf.read_routing(tuple(layer[:20].bfloat16() for layer in output["router_logits"]))
-    assert isinstance(bare.activations, np.ndarray)
-    np.testing.assert_allclose(bare.activations, np.log(writers.SCORES)[:, :20], rtol=1e-2)
+    assert isinstance(bare.activations, Gates)
+    np.testing.assert_allclose(bare.activations.values, np.log(writers.SCORES)[:, :20], rtol=1e-2)
 
 
 def test_several_choices_share_a_prompt(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from modtf.routing import Routing
 from modtf.routing.formats.arrays import Arrays
-from modtf.routing.reading import Sent
+from modtf.routing.measuring import Experts
 
 TOKENS, EXPERTS, K = 6, 8, 2  # tokens of a record
 
@@ -43,7 +43,7 @@ def test_ranks_are_joined_by_their_numbers(tmp_path):
     ranks = [[record(experts[r, s, n], 3 + n, r, s) for s in (0, 1) for n in (0, 1)] for r in range(12)]
     with pytest.warns(UserWarning, match="12 ranks have the same layer numbers"):
         routing = Routing.read(write(tmp_path, ranks), num_experts=EXPERTS)
-    assert isinstance(routing.activations, Sent)
+    assert isinstance(routing.activations, Experts)
     np.testing.assert_array_equal(routing.activations.experts, np.moveaxis(experts, 2, 0).reshape(2, -1, K))
     assert routing.names.layers == ("decoder 3", "decoder 4")
 

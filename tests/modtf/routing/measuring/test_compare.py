@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 import modtf
 from modtf.routing.measuring import Experts, compare_activations, measure_activations
-from modtf.routing.measuring.estimates import group_documents
+from modtf.routing.measuring.tokens import group_documents
 
 ADJUSTED = "adjusted_mutual_information"
 

@@ -48,7 +48,7 @@ def draw(setting, seed):
 def inside(setting, number, monkeypatch):
     """Return the share of routers inside the chance interval, and the share above it."""
     if setting.startswith("limit, "):
-        monkeypatch.setattr("modtf.routing.measuring.accumulator.KEPT", 0)
+        monkeypatch.setattr("modtf.routing.measuring.activations.KEPT", 0)
     hits = []
     for seed in range(number):
         experts, labels, documents, spans = draw(setting.removeprefix("limit, "), seed)

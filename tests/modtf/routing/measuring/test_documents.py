@@ -9,7 +9,7 @@ from activation_tokens import INDEPENDENT, LABEL_PROBS, SPECIALISED, draw_docume
 
 from modtf.metrics import inverse_mutual_information
 from modtf.routing.measuring import ActivationAccumulator, measure_activations
-from modtf.routing.measuring.excess import Excess
+from modtf.routing.measuring.estimates import Excess
 
 ADJUSTED = "adjusted_mutual_information"
 
@@ -17,13 +17,13 @@ ADJUSTED = "adjusted_mutual_information"
 def documents_of(gates, labels, documents, kept=2**22, **options):
     """Return the documents that an accumulator keeps for its only layer."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("modtf.routing.measuring.accumulator.KEPT", kept)
+        patched.setattr("modtf.routing.measuring.activations.KEPT", kept)
         accumulator = ActivationAccumulator(**options)
         for part in np.array_split(np.arange(len(labels)), 3):
             accumulator.update(gates[part], labels[part], documents[part])
-    (found,) = accumulator.documents
-    found.close()
-    return found
+    (table,) = accumulator.tables
+    table.units.close()
+    return table.units
 
 
 def matrices(sums):
@@ -220,7 +220,7 @@ def test_a_draw_is_compared_with_the_others():
         spread = others.std(axis=0, ddof=1) * np.sqrt(1 + 1 / 8)
         expected = np.divide(one - others.mean(axis=0), spread, out=np.zeros([4, 3]), where=spread > 1e-9)
         np.testing.assert_allclose(found.of_draw(one), expected, atol=1e-9)
-        np.testing.assert_allclose(Excess(others).of(one), expected, atol=1e-9)
+        np.testing.assert_allclose(Excess(others)(one), expected, atol=1e-9)
 
 
 def test_one_of_many_shares_is_beyond_chance_in_one_router_of_twenty():
@@ -230,7 +230,7 @@ def test_one_of_many_shares_is_beyond_chance_in_one_router_of_twenty():
         share, *drawn = generator.normal(size=[40, 64, 8])
         excess = Excess(np.array(drawn))
         largest = [excess.of_draw(one).max() for one in drawn]
-        beyond.append(excess.of(share).max() > np.quantile(largest, 0.95, method="higher"))
+        beyond.append(excess(share).max() > np.quantile(largest, 0.95, method="higher"))
     assert np.mean(beyond) == pytest.approx(0.05, abs=0.05)
 
 
@@ -248,7 +248,7 @@ def test_no_permutations_and_the_seed():
 
 
 def test_memory_does_not_grow_with_the_number_of_tokens(monkeypatch):
-    monkeypatch.setattr("modtf.routing.measuring.accumulator.KEPT", 5000)
+    monkeypatch.setattr("modtf.routing.measuring.activations.KEPT", 5000)
     labels = np.arange(5000) % 4
     gates = (0.6 * np.eye(4) + 0.1)[labels].astype(np.float32)
     accumulator = ActivationAccumulator(top_k=2)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from modtf import measure_activations
-from modtf.routing.measuring import ActivationAccumulator, Experts
-from modtf.routing.measuring.gates import Gates
+from modtf.routing.measuring import ActivationAccumulator, Experts, Gates
 
 TOKENS, EXPERTS, K = 1200, 8, 3
 
@@ -109,7 +108,7 @@ def test_a_choice_of_weight_0_is_no_choice():
     """Capacities and masks produce such choices."""
     _, hard = Experts([[0, 1], [2, 1]], 3, [[0.7, 0.0], [0.0, 0.0]]).layers[0].read(slice(None))
     np.testing.assert_array_equal(hard.weights, [[1, 0], [0, 0]])
-    _, hard = Gates(np.array([[0.0, 1.0, 0.0]]), False, 2).read(slice(None))
+    _, hard = Gates([[0.0, 1.0, 0.0]], top_k=2).layers[0].read(slice(None))
     assert sorted(hard.weights[0]) == [0, 1]
 
 

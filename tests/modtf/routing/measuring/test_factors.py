@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from modtf.routing.measuring import choices as module
 from modtf.routing.measuring import measure_factors
+from modtf.routing.measuring import tokens as module
 
 TOKENS = 4000
 GENERATOR = np.random.default_rng(0)

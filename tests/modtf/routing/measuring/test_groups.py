@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from modtf.routing.measuring.estimates import count_within, deal, group_documents
+from modtf.routing.measuring.tokens import count_within, deal, group_documents
 
 
 @FAST

@@ -24,8 +24,8 @@ def coverage(draw, num_samples):
     for seed in range(num_samples):
         accumulator = ActivationAccumulator()
         accumulator.update(*draw(seed))
-        sums = accumulator.groups[0][0]
-        probs = accumulator.counts / accumulator.counts.sum()
+        sums = accumulator.tables[0].groups[0]
+        probs = accumulator.tokens.counts / accumulator.tokens.counts.sum()
         measure = partial(measure_smooth, probs=probs)
         found, _ = estimates(measure, sums, sums.sum(axis=-1), np.zeros((0, 3, 4)), 0.95)
         truth = measure(SPECIALISED[np.newaxis])

@@ -22,14 +22,14 @@ def test_a_document_that_comes_back_in_the_next_chunk_is_named(documents, number
     sums = ActivationAccumulator()
     for part in ([0, 0, 1, 1], documents):
         sums.update(np.eye(4), [0, 1, 0, 1], part)
-    assert sums.num_documents == number
+    assert sums.tokens.num_documents == number
     warnings = [one for one in sums.result(permutations=2)[0].warnings if "tokens of" in one.lower()]
     assert [one.startswith(text) for one in warnings] == [True] * bool(text)
 
 
 def test_a_long_document_of_one_label_is_one_unit_whatever_its_spans(monkeypatch):
     """It exchanges labels as a whole, even if it has more spans than are kept."""
-    monkeypatch.setattr("modtf.routing.measuring.accumulator.KEPT", 4 * 20)  # 20 documents, and 20 runs
+    monkeypatch.setattr("modtf.routing.measuring.activations.KEPT", 4 * 20)  # 20 documents, and 20 runs
     gates, labels, documents = draw_documents(SPECIALISED, 12, 60, seed=0)
     gates = np.concatenate([gates, soften(gates[:60], seed=1)[0]])
     labels, documents = np.append(labels, np.arange(60) // 2 % 3), np.append(documents, np.full(60, 12))
@@ -39,7 +39,8 @@ def test_a_long_document_of_one_label_is_one_unit_whatever_its_spans(monkeypatch
         sums = ActivationAccumulator()
         for part in np.split(tokens, range(50, 780, 60)):  # in the middle of every document
             sums.update(gates[part], labels[part], documents[part], spans[part])
-        (kept,) = sums.documents
+        (table,) = sums.tables
+        kept = table.units
         kept.close()
         assert kept.num_whole == 12
         found.append(kept.permuted(np.arange(3), 20, seed=0))

@@ -59,7 +59,7 @@ def test_labels_and_what_reads_them(model, labels, tmp_path):
     assert routing.names.labels == ("code", "law", "verse")
     named = np.array(routing.names.labels)[routing.labels]
     np.testing.assert_array_equal(named, np.repeat(domains, kept))
-    layers = modtf.measure_activations(routing.chunks(), permutations=3)
+    layers = routing.measure(permutations=3)
     assert len(layers) == len(routing.names.layers or ()) > 0
     counts = layers[0].label_counts
     assert counts is not None

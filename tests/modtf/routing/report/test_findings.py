@@ -13,7 +13,8 @@ from modtf.launch import measure
 from modtf.routing import Names
 from modtf.routing.analyses.sentences import above_chance, beyond_chance, layers_text, number
 from modtf.routing.measuring import Experts, compare_activations
-from modtf.routing.measuring.estimates import group_documents, mean_and_range
+from modtf.routing.measuring.estimates import mean_and_range
+from modtf.routing.measuring.tokens import group_documents
 from modtf.routing.report.findings import SCALE, comparison_findings, findings, held
 
 NAMES = Names(None, ["below", "above"])

@@ -8,9 +8,10 @@ from flag_values import given
 from modtf.launch import measure
 from modtf.routing import Names, Routing
 from modtf.routing import labelling as module
-from modtf.routing.measuring import ActivationAccumulator, Factor
-from modtf.routing.measuring.choices import layers_of
+from modtf.routing.measuring import Factor, measure_activations
 from modtf.routing.measuring.compare import Run, compare_runs
+from modtf.routing.measuring.layers import layers_of
+from modtf.routing.measuring.summarise import Options
 from modtf.routing.report.compared import draw_comparison
 from modtf.routing.report.followed import draw_factors, top_tokens
 
@@ -71,7 +72,7 @@ def test_tokens_beyond_the_names_are_shown_as_ids(arrays):
     """A model's vocabulary may have more ids than the tokenizer has texts."""
     short = {**arrays, "token_names": arrays["token_names"][:39]}
     routing = Routing.read(short)
-    table = top_tokens(routing, layers_of(routing.whole(), False, None), 0)
+    table = top_tokens(routing, 0)
     shown = " ".join(table["top_tokens"])
     assert "'<word 38>'" in shown
     assert "'39'" in shown
@@ -161,10 +162,8 @@ def test_models_with_different_placeholders_are_compared_in_the_layers_that_both
     first[0], second[2] = np.eye(3)[0], np.eye(3)[0]
     runs = []
     for name, some in (("a", first), ("b", second)):
-        sums = ActivationAccumulator()
-        sums.update(some, labels)
-        runs.append(Run(name, sums, sums.result(permutations=9), layers_of(some, False, None)))
-    compared = list(compare_runs(runs, None, None, 0.95, 0, iter))
+        runs.append(Run(name, layers_of(some), measure_activations(some, labels, permutations=9)))
+    compared = list(compare_runs(runs, labels, None, Options()))
     axes = draw_comparison(runs, compared, Names()).figure.axes[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1"]
     assert all(np.size(line.get_xdata()) == 1 for line in axes.lines)

@@ -5,7 +5,7 @@ import pytest
 
 import modtf
 from modtf.routing import write_routing_report
-from modtf.routing.measuring import ActivationAccumulator, Experts, compare_activations
+from modtf.routing.measuring import Experts, compare_activations
 from modtf.routing.measuring.compare import Run
 from modtf.routing.report.compared import draw_comparison
 from modtf.routing.report.findings import comparison_findings
@@ -51,12 +51,7 @@ def test_two_models_are_compared_in_all_layers():
     first, _ = comparison_findings(found, modtf.routing.Names())
     assert first.startswith("b compared with a: adjusted mutual information")
     measured = [
-        Run(
-            name,
-            ActivationAccumulator(),
-            modtf.measure_activations(one, LABELS, documents=DOCUMENTS, permutations=5),
-            (),
-        )
+        Run(name, (), modtf.measure_activations(one, LABELS, documents=DOCUMENTS, permutations=5))
         for name, one in runs.items()
     ]
     difference = draw_comparison(measured, found, modtf.routing.Names()).figure.axes[1]
