@@ -141,7 +141,7 @@ def test_spans_keep_their_label_as_a_whole():
     sums = ActivationAccumulator()
     for part in (slice(0, 95), slice(95, 600)):  # in the middle of a span
         sums.update(gates[part], labels[part], documents[part], spans[part])
-    (kept,) = sums.documents
+    kept = sums.tables[0].units
     kept.close()
     assert sum(len(label) for _, label, _ in kept.runs) == 60
     assert_same(
