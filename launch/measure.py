@@ -33,7 +33,7 @@ from modtf.launch.cli import Definer, run_command
 from modtf.routing.analyses.registry import ANALYSES, FEWEST, chosen_analyses
 from modtf.routing.formats.registry import FORMATS
 from modtf.routing.formats.source import by_number
-from modtf.routing.measuring.summarise import NUM_PERMUTATIONS, check_permutations
+from modtf.routing.measuring.summarise import NUM_PERMUTATIONS
 
 if TYPE_CHECKING:  # --help does without: a page needs SciPy, pandas and matplotlib
     from modtf.routing import Analysed, Routing
@@ -48,6 +48,7 @@ FLAGS = {
     "Give labels=...": "Give an array `labels`, or --labels=NAME",
     "Give shared=...": "Give --shared=...",
     "leave out from_logits=True": "leave out --logits",
+    "permutations=": "--permutations=",
 }
 
 
@@ -147,7 +148,7 @@ def main(values: flags.FlagValues) -> None:
     names = run_names(values.activations)
     if text := out_of_order(names):
         print(f"Warning: {text}")
-    routings = [read(path, values, probs) for path in values.activations]
+    routings = [read(path, values) for path in values.activations]
     notes = check_comparable(routings, values.activations)
     for text in notes:
         print(f"Warning: {text}")
@@ -184,8 +185,8 @@ def main(values: flags.FlagValues) -> None:
         print(f"Wrote {page}")
 
 
-def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -> "Routing":
-    """Read a file of activations, and check that it can be measured with these flags."""
+def read(path: str, values: flags.FlagValues) -> "Routing":
+    """Read a file of activations."""
     from modtf.routing import Routing
 
     for one in values.shared:
@@ -202,9 +203,6 @@ def read(path: str, values: flags.FlagValues, probs: str | list[float] | None) -
         )  # fmt: skip
     for note in notes:
         print(f"Warning: {path}: {note.message}")
-    num_labels = 1 if routing.labels is None else len(np.unique(routing.labels))
-    check_permutations("--permutations", values.permutations, (num_labels, routing.activations.shape[2]))
-    routing.check_label_probs(probs)
     return routing
 
 

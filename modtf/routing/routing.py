@@ -174,28 +174,15 @@ class Routing:
             >>> round(layer.hard.values["effective_experts"].value, 2)
             4.76
         """
-        chosen, names = Options(**options), self.names.labels
+        names = self.names.labels
         if isinstance(self.activations, Counted):
             sums = ActivationAccumulator(top_k=self.activations.top_k)
             sums.update_counts(self.activations.counts, self.labels, self.expert_numbers)
-            return sums.measured(chosen, progress, names)
+            return sums.result(progress=progress, label_names=names, **options)
         return measure_layers(
-            self.layers, self.labels, self.documents, self.spans, chosen, progress=progress, label_names=names
-        )
-
-    def check_label_probs(self, probs: Sequence[float] | str | None) -> None:
-        """Raise `ValueError` unless there is one probability per label that occurs, and they sum to 1."""
-        if probs is None or isinstance(probs, str):
-            return
-        num_labels = 0 if self.labels is None else len(np.unique(self.labels))
-        if len(probs) != num_labels:
-            raise ValueError(
-                f"There are {len(probs)} label_probs; expected {num_labels}, one for each label that occurs."
-            )
-        if not (min(probs) >= 0 and abs(sum(probs) - 1.0) < 1e-6):
-            raise ValueError(
-                f"label_probs sum to {sum(probs):.6g}; expected numbers of at least 0 that sum to 1."
-            )
+            self.layers, self.labels, self.documents, self.spans, Options(**options), progress=progress,
+            label_names=names,
+        )  # fmt: skip
 
     @property
     def has_tokens(self) -> bool:

@@ -1,6 +1,6 @@
 """Co-activation: experts that the same tokens choose together."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,6 @@ from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import joint, sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, beyond_chance
-from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.layers import Ints
 
 PARTNER, PAIR = "top_partner_share", "coactivation"
@@ -49,6 +48,7 @@ class Coactivation(Analysis):
     source = "Muennighoff et al. (2024), 'OLMoE: Open Mixture-of-Experts Language Models', arXiv:2409.02060."
     null = "Every token chooses k different experts independently, at the loads of its document."
     needs = ("tokens", "several_choices", "several_tokens")
+    panels: ClassVar = ((PARTNER,),)
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the co-activation of every layer."""
@@ -72,10 +72,23 @@ class Coactivation(Analysis):
             )  # fmt: skip
             drawn_pairs = np.array(drawn).reshape(-1, number, number)
             rows += pair_rows(layer, data.expert_numbers, whole, drawn_pairs)
-        table = pd.DataFrame(rows)
-        of_layers = table[table["item"] == ""]
-        picture = draw_measures("coactivation", self.title, of_layers, [(PARTNER,)], data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+        return self.result(rows, data)
+
+    def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
+        """Return what was found about co-activation."""
+        found = [beyond_chance(table, PARTNER, "choose experts in fixed pairs", data.names)]
+        layers = above_chance(table, PARTNER)
+        pair = table[(table["measure"] == PAIR) & table["layer"].isin(layers)]
+        if len(pair):
+            # The first pair of a layer is the most certain one. Others may be rare experts that met once.
+            pair = pair.drop_duplicates("layer")
+            best = pair.loc[(pair["value"] - pair["chance"]).astype(float).idxmax()]
+            found.append(
+                f"Experts {best['item'].replace('+', ' and ')} of layer {data.names.layer(best['layer'])} go "
+                f"together in {best['value']:.0%} of the less used one's tokens, by chance "
+                f"{best['chance']:.0%}."
+            )
+        return found
 
 
 def pairs(experts: NDArray[Any], number: int) -> Ints:
@@ -134,19 +147,3 @@ def pair_rows(layer: int, numbers: Ints, together: Ints, drawn: NDArray[Any]) ->
             chance = [{key: value} for value in drawn[:, i, j] / most]
             rows += without_band(rows_of(layer, {key: together[i, j] / most}, chance=chance, bounds=(0, 1)))
     return rows
-
-
-def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
-    """Return what was found about co-activation."""
-    found = [beyond_chance(table, PARTNER, "choose experts in fixed pairs", data.names)]
-    layers = above_chance(table, PARTNER)
-    pair = table[(table["measure"] == PAIR) & table["layer"].isin(layers)]
-    if len(pair):
-        # The first pair of a layer is the most certain one. Others may be rare experts that met by chance.
-        pair = pair.drop_duplicates("layer")
-        best = pair.loc[(pair["value"] - pair["chance"]).astype(float).idxmax()]
-        found.append(
-            f"Experts {best['item'].replace('+', ' and ')} of layer {data.names.layer(best['layer'])} go "
-            f"together in {best['value']:.0%} of the less used one's tokens, by chance {best['chance']:.0%}."
-        )
-    return found

@@ -12,7 +12,6 @@ from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import sample
 from modtf.routing.analyses.registry import COLUMNS, Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance
-from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.layers import Ints
 
 SRP, SCH = "segment_routing_best_performance", "segment_cache_best_hit_rate"
@@ -69,8 +68,13 @@ class Consistency(Analysis):
         table = pd.DataFrame(rows).sort_values("layer", kind="stable", ignore_index=True)
         names = table["measure"].drop_duplicates()
         panels = [names[names.str.startswith(measure)].tolist() for measure in (SRP, SCH)]
-        picture = draw_measures("consistency", self.title, table, list(filter(None, panels)), data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), notes)
+        return self.result(table, data, list(filter(None, panels)), notes)
+
+    def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
+        """Return what was found about consistency, for segments of 16 tokens or else of 4."""
+        measures, what = set(table["measure"]), "keep the experts of consecutive tokens"
+        known = [[f"{name}_{m}" for m in (16, 4) if f"{name}_{m}" in measures] for name in (SRP, SCH)]
+        return [beyond_chance(table, names[0], what, data.names) for names in known if names]
 
 
 def srp_rows(data: Choices, options: Options) -> list[dict[str, Any]]:
@@ -157,10 +161,3 @@ def sch_rows(data: Choices, stacked: Array, options: Options) -> list[dict[str, 
         return []
     found = {f"{SCH}_{length}": hits(stacked, data.num_experts, size, ahead=length) for length in LENGTHS}
     return [row for place in range(len(data.layers)) for row in hit_rows(data, place, found, options)[0]]
-
-
-def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
-    """Return what was found about consistency, for segments of 16 tokens or else of 4."""
-    measures, what = set(table["measure"]), "keep the experts of consecutive tokens"
-    known = [[f"{name}_{m}" for m in (16, 4) if f"{name}_{m}" in measures] for name in (SRP, SCH)]
-    return [beyond_chance(table, names[0], what, data.names) for names in known if names]

@@ -1,6 +1,6 @@
 """Cross-layer dependence: what a layer's choice says about the choice of the next layer."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,6 @@ from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import joint, sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance
-from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.layers import Ints
 
 BITS, ADJUSTED = "mutual_information", "adjusted_mutual_information"
@@ -46,6 +45,7 @@ class Dependence(Analysis):
     )
     null = "The next layer's choices are shifted by a random number of tokens within each document."
     needs = ("tokens", "ranks", "several_tokens")
+    panels: ClassVar = ((ADJUSTED,), (BITS,))
 
     def missing(self, data: Choices) -> str | None:
         """Return why the analysis cannot be computed; it needs two layers, too."""
@@ -63,9 +63,14 @@ class Dependence(Analysis):
         for place in options.progress(range(len(data.layers) - 1)):
             first, after = (data.experts[one, :, 0].astype(np.int64) for one in (place, place + 1))
             rows += dependence_rows(data, place, first, after, orders, options)
-        table = pd.DataFrame(rows)
-        picture = draw_measures("dependence", self.title, table, [(ADJUSTED,), (BITS,)], data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+        return self.result(rows, data)
+
+    def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
+        """Return what was found about dependence."""
+        measure = ADJUSTED if ADJUSTED in set(table["measure"]) else BITS
+        return [
+            beyond_chance(table, measure, "tell something about the choice of the next layer", data.names)
+        ]
 
 
 def dependence_rows(
@@ -122,9 +127,3 @@ def information(counts: Ints, log: Array) -> tuple[float, float]:
     entropies = [(log[total] - end) / total for end in ends]
     both = (log[total] - log[counts].sum()) / total
     return float(sum(entropies) - both), float(min(entropies))
-
-
-def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
-    """Return what was found about dependence."""
-    measure = ADJUSTED if ADJUSTED in set(table["measure"]) else BITS
-    return [beyond_chance(table, measure, "tell something about the choice of the next layer", data.names)]

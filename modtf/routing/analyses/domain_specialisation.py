@@ -11,7 +11,6 @@ from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.domains import counts_of_domains, notes_of, too_few_tokens
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, beyond_chance, corrected_limit, percent, spread_of
-from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.estimates import FEWEST_DRAWS, Excess
 
 DISTANCE, LARGEST, SPECIALISED = "domain_distance", "largest_share", "specialised_experts"
@@ -63,9 +62,26 @@ class DomainSpecialisation(Analysis):
         if table.empty:
             return too_few_tokens(self.title, data)
         table.loc[table["measure"] == SPECIALISED, ["low", "high"]] = np.nan
-        layers = table[table["item"] == ""]
-        picture = draw_measures("domain_specialisation", self.title, layers, self.panels, data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), notes_of(data, kept))
+        return self.result(table, data, notes=notes_of(data, kept))
+
+    def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
+        """Return what the domains show, in sentences."""
+        found = [beyond_chance(table, DISTANCE, "route domains differently", data.names)]
+        layers = above_chance(table, DISTANCE)
+        domains = table[(table["measure"] == DISTANCE) & (table["item"] != "") & table["layer"].isin(layers)]
+        # Small domains differ much by chance alone, and one of many domains is above its own band.
+        low, middle, high = (domains[name].astype(float) for name in ("chance_low", "chance", "chance_high"))
+        limit = corrected_limit(low, middle, high, len(domains), float(table["draws"].min()))
+        domains = domains[domains["value"] > limit]
+        if not domains.empty:
+            best = domains.loc[(domains["value"] - domains["chance"]).astype(float).idxmax()]
+            found.append(
+                f"The domain routed most differently is {best['item']} in layer "
+                f"{data.names.layer(int(best['layer']))}: {percent(best['value'])} of its choices would "
+                f"have to change, chance {percent(best['chance'])}."
+            )
+        found.append(f"The largest share of a domain's tokens at one expert is {spread_of(table, LARGEST)}.")
+        return found
 
 
 class Statistic:
@@ -90,27 +106,7 @@ class Statistic:
             LARGEST: min(float((shares.max(axis=1) * choices_per_token).max()), 1.0),
         }
         if self.excess:
-            excess = self.excess.of_draw(shares) if is_draw else self.excess(shares)
+            excess = self.excess.draw_excess(shares) if is_draw else self.excess(shares)
             beyond = excess > self.limit + 1e-9  # more than by rounding
             found[SPECIALISED] = float(beyond.any(axis=0).sum())
         return found | {(DISTANCE, name): float(d) for name, d in zip(self.names, distances, strict=True)}
-
-
-def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
-    """Return what the domains show, in sentences."""
-    found = [beyond_chance(table, DISTANCE, "route domains differently", data.names)]
-    layers = above_chance(table, DISTANCE)
-    domains = table[(table["measure"] == DISTANCE) & (table["item"] != "") & table["layer"].isin(layers)]
-    # Small domains differ much by chance alone, and one of many domains is above its own band.
-    low, middle, high = (domains[name].astype(float) for name in ("chance_low", "chance", "chance_high"))
-    limit = corrected_limit(low, middle, high, len(domains), float(table["draws"].min()))
-    domains = domains[domains["value"] > limit]
-    if not domains.empty:
-        best = domains.loc[(domains["value"] - domains["chance"]).astype(float).idxmax()]
-        found.append(
-            f"The domain routed most differently is {best['item']} in layer "
-            f"{data.names.layer(int(best['layer']))}: {percent(best['value'])} of its choices would have to "
-            f"change, chance {percent(best['chance'])}."
-        )
-    found.append(f"The largest share of a domain's tokens at one expert is {spread_of(table, LARGEST)}.")
-    return found

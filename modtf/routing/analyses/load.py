@@ -12,7 +12,6 @@ from modtf.routing.analyses.chance import balanced_loads, groups_left_out, rows_
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, number_range, spread_of
-from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.layers import Ints
 
 DOCUMENT, OVERALL, DEAD = "document_max_violation", "max_violation", "dead_experts"
@@ -73,12 +72,35 @@ class Load(Analysis):
                 {"utilisation": 1.0, "load": 1.0, DEAD: data.num_experts},
             )  # fmt: skip
             rows += document_rows(data, place, generator, options)
-        table, notes = pd.DataFrame(rows), data.notes
+        notes = data.notes
         if (number := most_documents(data)) < data.num_documents:
             first = f"the first {number} of {data.num_documents} documents"
             notes = (*notes, f"The maximum violation within documents is that of {first}.")
-        picture = draw_measures("load", self.title, table[table["item"] == ""], self.panels, data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), notes)
+        return self.result(rows, data, notes=notes)
+
+    def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
+        """Return what the load shows, in sentences."""
+        found = []
+        dead = table[(table["measure"] == DEAD) & (table["value"] > 0)]
+        if table["chance_high"].notna().any():
+            dead = dead[dead["layer"].isin(above_chance(table, DEAD))]
+        worst = dead.sort_values("value", ascending=False, kind="stable").head(WORST)
+        for row in worst.itertuples():
+            verb, them = ("is", "it") if row.value == 1 else ("are", "them")
+            band = number_range(row.chance_low, row.chance_high, is_count=True)
+            chance = "" if np.isnan(row.chance_low) else f", chance {band}"
+            found.append(
+                f"{plural(int(row.value), 'expert')} of layer {data.names.layer(row.layer)} {verb} dead: no "
+                f"token chose {them}{chance}."
+            )
+        if (more := len(dead) - len(worst)) > 0:
+            found.append(f"{plural(more, 'more layer')} {'has' if more == 1 else 'have'} dead experts.")
+        if dead.empty:
+            found.append("No layer has more dead experts than a balanced router would have.")
+        found.append(f"The busiest expert of a layer: maximum violation {spread_of(table, OVERALL)}.")
+        if (table["measure"] == DOCUMENT).any():
+            found.append(f"Within documents the maximum violation is {spread_of(table, DOCUMENT)}.")
+        return found
 
 
 def measures_of(counts: Array, numbers: Sequence[int]) -> dict[Any, float]:
@@ -169,28 +191,3 @@ def violations(counts: Array | Ints) -> Array:
     sizes = counts.sum(axis=1)
     used = sizes > 0
     return np.asarray(counts[used].max(axis=1) * counts.shape[1] / sizes[used] - 1.0)
-
-
-def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
-    """Return what the load shows, in sentences."""
-    found = []
-    dead = table[(table["measure"] == DEAD) & (table["value"] > 0)]
-    if table["chance_high"].notna().any():
-        dead = dead[dead["layer"].isin(above_chance(table, DEAD))]
-    worst = dead.sort_values("value", ascending=False, kind="stable").head(WORST)
-    for row in worst.itertuples():
-        verb, them = ("is", "it") if row.value == 1 else ("are", "them")
-        band = number_range(row.chance_low, row.chance_high, is_count=True)
-        chance = "" if np.isnan(row.chance_low) else f", chance {band}"
-        found.append(
-            f"{plural(int(row.value), 'expert')} of layer {data.names.layer(row.layer)} {verb} dead: no "
-            f"token chose {them}{chance}."
-        )
-    if (more := len(dead) - len(worst)) > 0:
-        found.append(f"{plural(more, 'more layer')} {'has' if more == 1 else 'have'} dead experts.")
-    if dead.empty:
-        found.append("No layer has more dead experts than a balanced router would have.")
-    found.append(f"The busiest expert of a layer: maximum violation {spread_of(table, OVERALL)}.")
-    if (table["measure"] == DOCUMENT).any():
-        found.append(f"Within documents the maximum violation is {spread_of(table, DOCUMENT)}.")
-    return found

@@ -11,7 +11,7 @@ from modtf.routing.counted import Counted
 from modtf.routing.labelling import Classes, frequent_tokens
 from modtf.routing.measuring.layers import NONE, ExpertLayer, Ints, Layer
 from modtf.routing.measuring.summarise import Progress
-from modtf.routing.measuring.tokens import SLICE, assumed_documents
+from modtf.routing.measuring.tokens import SLICE, assumed_documents, drawn_documents
 from modtf.routing.measuring.watch import ONE_ASSUMED, Watch, assumes_one, left_out
 from modtf.routing.names import Names
 from modtf.routing.routing import Routing
@@ -175,13 +175,10 @@ def _sampled(documents: Ints, width: int, seed: int) -> tuple[Ints, str]:
     order = np.argsort(documents, kind="stable")
     if len(documents) * width <= MOST_CHOICES:
         return order, ""
-    sizes = np.bincount(documents)
-    shuffled = np.random.default_rng(seed).permutation(len(sizes))
-    fits = max(int((sizes[shuffled].cumsum() * width <= MOST_CHOICES).sum()), 1)
-    kept = np.zeros(len(sizes), bool)
-    kept[shuffled[:fits]] = True
-    order = order[kept[documents[order]]]
-    return order, f"{len(order)} of {len(documents)} tokens are used, from {fits} documents drawn at random."
+    kept = drawn_documents(np.bincount(documents), MOST_CHOICES // width, seed)
+    order = order[np.isin(documents[order], kept)]
+    text = f"{len(order)} of {len(documents)} tokens are used, from {len(kept)} documents drawn at random."
+    return order, text
 
 
 def ordered_choices(layer: Layer, some: Ints, first_token: int = 0) -> Ints:

@@ -1,6 +1,6 @@
 """Analyses of routing by name. Each one is a file of this folder, or of a user."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -83,6 +83,8 @@ class Analysis:
         source: the reference of the definition.
         null: the router that the chance level belongs to.
         needs: names of facts without which it cannot be computed, from `NEEDS`.
+        panels: the measures of each panel of the picture that `result` draws.
+        name: the name that it is registered under.
     """
 
     title: ClassVar[str] = ""
@@ -91,6 +93,8 @@ class Analysis:
     source: ClassVar[str] = ""
     null: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
+    panels: ClassVar[Sequence[Sequence[str]]] = ()
+    name: ClassVar[str] = ""
 
     def missing(self, data: Choices) -> str | None:
         """Return one line that says why the analysis cannot be computed from `data`, or None if it can."""
@@ -100,6 +104,33 @@ class Analysis:
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return what the analysis finds."""
         raise NotImplementedError
+
+    def sentences(self, table: "pd.DataFrame", data: Choices) -> list[str]:
+        """Return what the table shows, in sentences, the most important one first."""
+        raise NotImplementedError
+
+    def result(
+        self, rows: Any, data: Choices, panels: Sequence[Sequence[str]] | None = None,
+        notes: tuple[str, ...] | None = None,
+    ) -> Analysed:  # fmt: skip
+        """Return a table of rows, with its sentences and a picture of the measures of whole layers.
+
+        Args:
+            rows: from `rows_of`, or a table of these.
+            data: the choices that were analysed.
+            panels: the measures of each panel; by default those of the class.
+            notes: by default those of the data.
+        """
+        import pandas as pd  # slow to import
+
+        from modtf.routing.drawing import draw_measures
+
+        table = pd.DataFrame(rows)
+        layers = table[table["item"] == ""]
+        picture = draw_measures(self.name, self.title, layers, panels or self.panels, data.names)
+        return Analysed(
+            table, tuple(self.sentences(table, data)), (picture,), data.notes if notes is None else notes
+        )
 
 
 def _check(name: str, thing: Any) -> None:
@@ -150,7 +181,13 @@ def register_analysis(name: str) -> Callable[[Any], Any]:
         ... class DocumentStarts(modtf.routing.Analysis):
         ...     title = "Document starts"  # and about, definition, source, null, analyse(data, options)
     """
-    return ANALYSES.register(name)
+    register = ANALYSES.register(name)
+
+    def add(thing: Any) -> Any:
+        register(thing).name = name
+        return thing
+
+    return add
 
 
 def chosen_analyses(names: Iterable[str] | str | None) -> list[str]:

@@ -11,7 +11,6 @@ from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.permuting import divided, ratios, sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance
-from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.layers import Ints
 
 FIRST, ANY = "first_choice_repeated", "any_choice_repeated"
@@ -63,10 +62,16 @@ class Repetition(Analysis):
                 for some in [repeated(first[order], bits[order], same)]
             ]
             rows += rows_of(data.layers[place], value, without, sizes, chance, options.confidence, (0, 1))
-        table = pd.DataFrame(rows)
-        panels = [panel for panel in self.panels if panel[0] in self.measures(data)]
-        picture = draw_measures("repetition", self.title, table, panels, data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), data.notes)
+        return self.result(rows, data, [panel for panel in self.panels if panel[0] in self.measures(data)])
+
+    def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
+        """Return what was found about repetitions."""
+        words = {
+            FIRST: "send consecutive tokens to the same first choice",
+            ANY: "send consecutive tokens to a common expert",
+        }
+        measures = table["measure"].drop_duplicates()
+        return [beyond_chance(table, measure, words[measure], data.names) for measure in measures]
 
     def measures(self, data: Choices) -> tuple[str, ...]:
         """Return the measures that differ and can be computed."""
@@ -99,13 +104,3 @@ def repeated(
     counts = same & taken[1:] & taken[:-1]
     shared = np.bitwise_and(bits[1:], bits[:-1]).any(axis=1)
     return {FIRST: (counts & (first[1:] == first[:-1]), counts), ANY: (counts & shared, counts)}
-
-
-def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
-    """Return what was found about repetitions."""
-    words = {
-        FIRST: "send consecutive tokens to the same first choice",
-        ANY: "send consecutive tokens to a common expert",
-    }
-    measures = table["measure"].drop_duplicates()
-    return [beyond_chance(table, measure, words[measure], data.names) for measure in measures]

@@ -12,7 +12,6 @@ from modtf.routing.analyses.permuting import ratios, sample
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.repetition import bits_of
 from modtf.routing.analyses.sentences import beyond_chance
-from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.layers import Ints
 from modtf.routing.measuring.tokens import paired
 from modtf.routing.names import paired_layers
@@ -95,9 +94,12 @@ class Saturation(Analysis):
         if data.num_documents < ENOUGH:
             notes = (*notes, FEW.format(data.num_documents))
             table[["chance_low", "chance_high"]] = np.nan
-        panels = self.panels if ranked else self.panels[:1]
-        picture = draw_measures("saturation", self.title, table, panels, data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), notes)
+        return self.result(table, data, self.panels if ranked else self.panels[:1], notes)
+
+    def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
+        """Return what was found about saturation."""
+        what = "agree with the last checkpoint more than loads explain"
+        return [beyond_chance(table, ALL, what, data.names)]
 
 
 def overlap(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> Ints:
@@ -108,9 +110,3 @@ def overlap(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> Ints:
 def agree(one: Ints, other: Ints) -> NDArray[np.bool_]:
     """Return whether both first choices are the same expert `[T]`."""
     return (one == other) & (one >= 0)
-
-
-def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
-    """Return what was found about saturation."""
-    what = "agree with the last checkpoint more than loads explain"
-    return [beyond_chance(table, ALL, what, data.names)]

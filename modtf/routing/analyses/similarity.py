@@ -62,7 +62,7 @@ def expert_similarity(model: Any, *, rows: int = ROWS, seed: int = 0, progress: 
         if shape not in shapes:
             generator = np.random.default_rng(seed)
             drawn = [generator.standard_normal(shape, np.float32) for _ in range(RANDOM)]
-            shapes[shape] = {name: Spread.of(values) for name, values in similarities(drawn)[0].items()}
+            shapes[shape] = {name: Spread.estimate(values) for name, values in similarities(drawn)[0].items()}
         table += similarity_rows(number, pairs, shapes[shape], np.random.default_rng(seed))
     frame, names = pd.DataFrame(table), Names(layers=[layer.name for layer in layers])
     picture = draw_measures(
@@ -117,7 +117,7 @@ class Spread:
     of_pair: float
 
     @classmethod
-    def of(cls, matrix: Array) -> "Spread":
+    def estimate(cls, matrix: Array) -> "Spread":
         """Estimate the spread from the similarities of all pairs `[N, N]` of at least four matrices."""
         number, (i, j) = len(matrix), above(len(matrix))
         values = matrix[i, j]

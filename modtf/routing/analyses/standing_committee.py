@@ -11,7 +11,6 @@ from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.domains import counts_of_domains, notes_of, too_few_tokens
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance, spread_of
-from modtf.routing.drawing import draw_measures
 
 NEARLY_ALL = 0.9  # share of a domain's tokens
 ALWAYS, SHARE, OVERLAP = "always_on_experts", "committee_share", "committee_overlap"
@@ -67,11 +66,23 @@ class StandingCommittee(Analysis):
                 [committee(one, top_k, each) for one in found.without], found.sizes, balanced[key],
                 options.confidence, (0, 1), {ALWAYS: data.num_experts},
             )  # fmt: skip
-        table = pd.DataFrame(rows)
-        if table.empty:
+        if not rows:
             return too_few_tokens(self.title, data)
-        picture = draw_measures("standing_committee", self.title, table, self.panels, data.names)
-        return Analysed(table, tuple(sentences(table, data)), (picture,), notes_of(data, kept))
+        return self.result(rows, data, notes=notes_of(data, kept))
+
+    def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
+        """Return what the committee does, in sentences."""
+        always = table[(table["measure"] == ALWAYS) & (table["value"] > 0)]
+        count = (
+            f"{int(always['value'].sum())} in {len(always)} of {len(data.layers)} layers"
+            if len(always)
+            else "none"
+        )
+        return [
+            beyond_chance(table, SHARE, "send much of every domain to the same experts", data.names),
+            f"The most frequent experts of two domains overlap by {spread_of(table, OVERLAP)}.",
+            f"Experts that at least 90% of the tokens of every domain choose: {count}.",
+        ]
 
 
 def committee(counts: Array, top_k: int, choices_per_token: Array) -> dict[str, float]:
@@ -94,18 +105,3 @@ def committee(counts: Array, top_k: int, choices_per_token: Array) -> dict[str, 
         SHARE: float(shares[:, members].sum(axis=1).min()),
         OVERLAP: float((together.sum() - np.trace(together)) / (number * (number - 1))),
     }
-
-
-def sentences(table: pd.DataFrame, data: Choices) -> list[str]:
-    """Return what the committee does, in sentences."""
-    always = table[(table["measure"] == ALWAYS) & (table["value"] > 0)]
-    count = (
-        f"{int(always['value'].sum())} in {len(always)} of {len(data.layers)} layers"
-        if len(always)
-        else "none"
-    )
-    return [
-        beyond_chance(table, SHARE, "send much of every domain to the same experts", data.names),
-        f"The most frequent experts of two domains overlap by {spread_of(table, OVERLAP)}.",
-        f"Experts that at least 90% of the tokens of every domain choose: {count}.",
-    ]

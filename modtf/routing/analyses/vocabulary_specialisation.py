@@ -11,7 +11,6 @@ from modtf.routing.analyses.chance import groups_left_out, permuted_within, rows
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, beyond_chance, number_range, percent
-from modtf.routing.drawing import draw_measures
 from modtf.routing.measuring.estimates import FEWEST_DRAWS, Excess
 from modtf.routing.measuring.layers import Ints
 
@@ -59,14 +58,36 @@ class VocabularySpecialisation(Analysis):
                     found, items = kind.measure(name, some, data, place, options)
                     rows += found
                     rows += items if kind.name == "input" and choice == main_choice(data) else []
-        table = pd.DataFrame(rows)
-        panels = [
-            [f"{main_choice(data)}_{kind.name}_frequent", f"{main_choice(data)}_{kind.name}"]
-            for kind in kinds
-        ]
-        layers = table[table["item"] == ""]
-        picture = draw_measures("vocabulary_specialisation", self.title, layers, panels, data.names)
-        return Analysed(table, tuple(sentences(table, data, panels[0])), (picture,), data.notes)
+        measures = [f"{main_choice(data)}_{kind.name}" for kind in kinds]
+        return self.result(rows, data, [[f"{measure}_frequent", measure] for measure in measures])
+
+    def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
+        """Return what token ids show, in sentences."""
+        published = f"{main_choice(data)}_input"
+        frequent = f"{published}_frequent"
+        found = []
+        if table.loc[table["measure"] == frequent, "value"].notna().any():
+            title = "the share of an id's tokens at one expert, averaged over ids with at least 10 tokens, is"
+            what = "send tokens of one id to the same expert"
+            found.append(beyond_chance(table, frequent, what, data.names, title))
+        part = table[table["measure"] == published]
+        text = (
+            f"The published average over all ids is {number_range(part['value'].min(), part['value'].max())}"
+        )
+        if part["chance_high"].notna().any():
+            chance = number_range(part["chance_low"].min(), part["chance_high"].max())
+            text += f"; a router that ignores ids has {chance} on these data"
+        found.append(f"{text}.")
+        items = table[(table["item"] != "") & table["layer"].isin(above_chance(table, frequent))]
+        items = items[items["value"] > items["limit"]] if len(items) else items
+        if not items.empty:
+            best = items.loc[(items["value"] - items["chance"]).astype(float).idxmax()]
+            layer = data.names.layer(int(best["layer"]))
+            found.append(
+                f"The most specialised token id is {best['item']} in layer {layer}: {percent(best['value'])} "
+                f"of its tokens go to one expert, chance {percent(best['chance'])}."
+            )
+        return found
 
 
 class Kind:
@@ -199,29 +220,3 @@ def excess(row: dict[str, Any]) -> dict[str, Any]:
 def word(token: int, data: Choices) -> str:
     """Return the text of a token id, if it is known."""
     return str(token) if data.words is None or token >= len(data.words) else repr(data.words[token])
-
-
-def sentences(table: pd.DataFrame, data: Choices, panel: list[str]) -> list[str]:
-    """Return what token ids show, in sentences."""
-    frequent, published = panel
-    found = []
-    if table.loc[table["measure"] == frequent, "value"].notna().any():
-        title = "the share of an id's tokens at one expert, averaged over ids with at least 10 tokens, is"
-        what = "send tokens of one id to the same expert"
-        found.append(beyond_chance(table, frequent, what, data.names, title))
-    part = table[table["measure"] == published]
-    text = f"The published average over all ids is {number_range(part['value'].min(), part['value'].max())}"
-    if part["chance_high"].notna().any():
-        chance = number_range(part["chance_low"].min(), part["chance_high"].max())
-        text += f"; a router that ignores ids has {chance} on these data"
-    found.append(f"{text}.")
-    items = table[(table["item"] != "") & table["layer"].isin(above_chance(table, frequent))]
-    items = items[items["value"] > items["limit"]] if len(items) else items
-    if not items.empty:
-        best = items.loc[(items["value"] - items["chance"]).astype(float).idxmax()]
-        layer = data.names.layer(int(best["layer"]))
-        found.append(
-            f"The most specialised token id is {best['item']} in layer {layer}: {percent(best['value'])} of "
-            f"its tokens go to one expert, chance {percent(best['chance'])}."
-        )
-    return found

@@ -49,7 +49,7 @@ def down_projections(model: Any) -> list[Weights]:
         ValueError: if there are no experts, a file is damaged, an expert is missing, or the axes of fused
             weights are ambiguous.
     """
-    arrays = _of_files(model) if isinstance(model, str | Path) else _of_module(model)
+    arrays = _file_arrays(model) if isinstance(model, str | Path) else _module_arrays(model)
     found: dict[str, dict[int, Read]] = {}
     for name, (shape, read) in arrays.items():
         if match := EACH.fullmatch(name):
@@ -76,7 +76,7 @@ def down_projections(model: Any) -> list[Weights]:
     ]
 
 
-def _of_module(model: Any) -> dict[str, tuple[tuple[int, ...], Read]]:
+def _module_arrays(model: Any) -> dict[str, tuple[tuple[int, ...], Read]]:
     if not hasattr(model, "named_parameters"):
         raise ValueError(
             f"model is a {type(model).__name__}; expected a torch.nn.Module, or the path of safetensors."
@@ -84,7 +84,7 @@ def _of_module(model: Any) -> dict[str, tuple[tuple[int, ...], Read]]:
     return {name: (tuple(one.shape), one.detach) for name, one in model.named_parameters()}
 
 
-def _of_files(path: str | Path) -> dict[str, tuple[tuple[int, ...], Read]]:
+def _file_arrays(path: str | Path) -> dict[str, tuple[tuple[int, ...], Read]]:
     files = Source(path).files(ENDING)
     if not files:
         raise ValueError(f"{path} holds no {ENDING} file.")

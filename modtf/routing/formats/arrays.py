@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from modtf.routing.formats.registry import FORMATS, Found
+from modtf.routing.formats.registry import FORMATS, Readers
 from modtf.routing.formats.source import Source, explained
 
 
@@ -34,7 +34,7 @@ class Arrays(Mapping[str, NDArray[Any]]):
                 "out, or give the format table."
             )
         with explained(f"{self.source} cannot be read as {self.format}"):
-            self._read: Found = reader.read(self.source)
+            self._read: Readers = reader.read(self.source)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Return the array, read-only; `ValueError` if reading it would run code from the file."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing.formats.joined import as_array
-from modtf.routing.formats.registry import Found
+from modtf.routing.formats.registry import Readers
 from modtf.routing.formats.source import PACKED, opened
 from modtf.routing.names import check_one_kind
 
@@ -22,7 +22,7 @@ BYTE_ORDER_MARK = "utf-8-sig"  # spreadsheets write one before the first column'
 DROPPED = "Write -1 for a dropped choice, and leave out rows that are not tokens."
 
 
-def row_columns(place: str, rows: Sequence[dict[str, Any]]) -> Found:
+def row_columns(place: str, rows: Sequence[dict[str, Any]]) -> Readers:
     """Return the columns of rows such as `{"experts": [3, 5], "label": "code"}`."""
     names = dict.fromkeys(chain.from_iterable(rows))
     return {name: partial(_of_rows, place, rows, name) for name in names}
@@ -32,7 +32,7 @@ def _of_rows(place: str, rows: Sequence[dict[str, Any]], name: str) -> NDArray[A
     return _as_array(place, name, [row.get(name) for row in rows])
 
 
-def csv_columns(path: Path) -> Found:
+def csv_columns(path: Path) -> Readers:
     """Return the columns of a CSV file. Lines that begin with # are comments; `[3, 5]` is a list."""
     with opened(path, BYTE_ORDER_MARK) as lines:
         kept = (line for line in lines if line.strip() and not line.startswith("#"))
@@ -84,7 +84,7 @@ def _check_distinct(place: str, names: Sequence[str]) -> None:
         )
 
 
-def parquet_columns(path: Path) -> Found:
+def parquet_columns(path: Path) -> Readers:
     """Return the columns of a Parquet file, each of which is read on first access."""
     file = parquet_file(path)
     names = file.schema_arrow.names

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import as_found, whole_number
-from modtf.routing.formats.registry import Found
+from modtf.routing.formats.joined import in_memory, whole_number
+from modtf.routing.formats.registry import Readers
 
 
-def found_counts(
+def counts_in_memory(
     counts: NDArray[Any],
     layer_names: Sequence[str] | None = None,
-) -> Found:
+) -> Readers:
     """Return the arrays of counts.
 
     Args:
@@ -26,10 +26,10 @@ def found_counts(
     arrays: dict[str, Any] = {"counts": values}
     if layer_names is not None:
         arrays["layer_names"] = np.array(layer_names)
-    return as_found(arrays)
+    return in_memory(arrays)
 
 
-def of_documents(documents: Sequence[tuple[str, Mapping[int, Any]]]) -> Found:
+def documents_in_memory(documents: Sequence[tuple[str, Mapping[int, Any]]]) -> Readers:
     """Return the arrays of documents, each given as its place and a mapping layer -> counts `[experts]`.
 
     Raise `ValueError` unless they have the same layers, all with the same number of experts.
@@ -42,4 +42,4 @@ def of_documents(documents: Sequence[tuple[str, Mapping[int, Any]]]) -> Found:
         raise ValueError("its layers have different numbers of experts; expected the same number")
     layers = sorted(first)
     counts = np.stack([[one[layer] for layer in layers] for _, one in documents])
-    return found_counts(counts, [str(layer) for layer in layers])
+    return counts_in_memory(counts, [str(layer) for layer in layers])

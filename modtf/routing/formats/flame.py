@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from modtf.routing.formats.columns import parquet_column, parquet_file
 from modtf.routing.formats.joined import warn
-from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import PACKED, Source
 
 ENDING, INDICES, SCORES, TOKEN = ".parquet", "indices", "scores", "token_id"
@@ -32,7 +32,7 @@ class Flame(Format):
         return bool(files) and {INDICES, SCORES} <= set(_names(files[0]))
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         files = source.files(ENDING)
         for file in files[0].parent.iterdir():
             if file not in files and LAYER.match(file.name) and source.path != files[0]:
@@ -53,7 +53,7 @@ class Flame(Format):
                     f"{file.name} has {rows[file]} rows, but {files[0].name} has {rows[files[0]]}; expected "
                     "the same number"
                 )
-        arrays: Found = {
+        arrays: Readers = {
             "experts": partial(_stacked, files, INDICES),
             "weights": partial(_stacked, files, SCORES),
             "layer_names": lambda: np.array(names),

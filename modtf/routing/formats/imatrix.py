@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.counts import of_documents
-from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.counts import documents_in_memory
+from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
@@ -31,9 +31,9 @@ class Imatrix(Format):
     ending = ".gguf"
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         files = source.files(cls.ending)
-        return of_documents([(file.name, _counts(file)) for file in files])
+        return documents_in_memory([(file.name, _counts(file)) for file in files])
 
 
 def _counts(file: Path) -> dict[int, NDArray[Any]]:

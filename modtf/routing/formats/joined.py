@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from modtf.metrics.distributions import from_tensor
-from modtf.routing.formats.registry import Found
+from modtf.routing.formats.registry import Readers
 from modtf.routing.measuring.layers import MOST_EXPERTS, check_no_none
 
 NONE = -1  # stands for a missing expert
@@ -103,7 +103,7 @@ def _in_range(array: NDArray[Any], place: str) -> NDArray[Any]:
     return array if array.dtype.itemsize == 1 else array.astype(np.int32)
 
 
-def joined(documents: Sequence[Document], num_experts: int | None = None) -> Found:
+def joined(documents: Sequence[Document], num_experts: int | None = None) -> Readers:
     """Return the arrays of documents, one after the other: experts, weights, tokens, documents, labels.
 
     Rows and columns without any expert are padding and are left out, with a warning.
@@ -131,7 +131,7 @@ def joined(documents: Sequence[Document], num_experts: int | None = None) -> Fou
         arrays["layer_names"] = np.array(first.layers)
     if num_experts is not None:
         arrays["num_experts"] = np.array(num_experts)
-    return as_found(arrays)
+    return in_memory(arrays)
 
 
 def _check_same(one: Document, first: Document) -> None:
@@ -184,7 +184,7 @@ def _without_padding(experts: NDArray[np.int32], arrays: dict[str, NDArray[Any]]
     return {n: np.moveaxis(a, 1, 0) if n in by_layer else a for n, a in arrays.items()}
 
 
-def as_found(arrays: dict[str, NDArray[Any]]) -> Found:
+def in_memory(arrays: dict[str, NDArray[Any]]) -> Readers:
     """Return readers of arrays that are in memory."""
     return {name: partial(_same, values) for name, values in arrays.items()}
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from modtf.routing.formats.joined import as_array, as_found
-from modtf.routing.formats.registry import FORMATS, ROUTED, Format, Found
+from modtf.routing.formats.joined import as_array, in_memory
+from modtf.routing.formats.registry import FORMATS, ROUTED, Format, Readers
 from modtf.routing.formats.source import Source
 
 
@@ -18,8 +18,8 @@ class ArraysInMemory(Format):
         return any(source.first_has(name) for name in ROUTED)
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         contents = list(source.contents())
         if len(contents) != 1 or not isinstance(contents[0][1], Mapping):
             raise ValueError(f"it holds {len(contents)} objects; expected one dict of arrays")
-        return as_found({str(name): as_array(values) for name, values in contents[0][1].items()})
+        return in_memory({str(name): as_array(values) for name, values in contents[0][1].items()})

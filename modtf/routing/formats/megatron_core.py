@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing.formats.joined import integers, warn
-from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import JSON_LINES, Source, check_fields, json_lines
 from modtf.routing.measuring.layers import BFLOAT16
 
@@ -45,7 +45,7 @@ class MegatronCore(Format):
     fields = ("top_indices", "block")
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         ranks = [_without_repeats(_traces(file), file.name) for file in source.files(JSON_LINES)]
         layers: dict[Layer, list[Trace]] = {}
         for traces in _without_copies(ranks):
@@ -53,7 +53,7 @@ class MegatronCore(Format):
                 layers.setdefault(trace.layer, []).append(trace)
         names = _aligned(layers)
         joined = [layers[name] for name in names]
-        arrays: Found = {
+        arrays: Readers = {
             "experts": lambda: _stacked(joined, lambda trace: trace.experts),
             "layer_names": lambda: np.array([_words(name) for name in names]),
         }

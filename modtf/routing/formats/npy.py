@@ -7,7 +7,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.registry import FORMATS, ROUTED, Format, Found
+from modtf.routing.formats.registry import FORMATS, ROUTED, Format, Readers
 from modtf.routing.formats.source import Source
 
 
@@ -25,7 +25,7 @@ class Npy(Format):
         return any(is_file or file.stem in ROUTED for file in source.files(cls.ending))
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         files, is_folder = source.files(cls.ending), source.path is not None and source.path.is_dir()
         return {file.stem if is_folder else "activations": partial(_open, file) for file in files}
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from modtf.base.files import check_ratio
 from modtf.routing.formats.npy import mapped
-from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 
 LOCAL_HEADER = 30  # bytes of an entry's header in a zip file, before its name and its extra field
@@ -25,7 +25,7 @@ class Npz(Format):
     ending = ".npz"
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         path = source.one_file(cls.ending)
         with zipfile.ZipFile(path) as archive:
             inside = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]

@@ -10,7 +10,7 @@ from modtf.base.registry import Registry
 from modtf.routing.formats.source import Source
 
 ROUTED = ("activations", "experts", "counts")  # usual names of arrays
-Found = dict[str, Callable[[], NDArray[Any]]]  # name of an array -> the function that reads it
+Readers = dict[str, Callable[[], NDArray[Any]]]  # name of an array -> the function that reads it
 
 
 class Format:
@@ -37,7 +37,7 @@ class Format:
         )
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         """Return a reader for each array; `ValueError` or a read error if the source is damaged."""
         raise NotImplementedError
 

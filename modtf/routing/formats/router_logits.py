@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import as_array, as_found, as_mask, warn
-from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.joined import as_array, as_mask, in_memory, warn
+from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 from modtf.routing.measuring.layers import check_no_none
 
@@ -33,7 +33,7 @@ class RouterLogits(Format):
         )
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         parts = [_batch(place, content) for place, content in source.contents()]
         names = set(parts[0])
         if any(set(one) != names for one in parts):
@@ -46,7 +46,7 @@ class RouterLogits(Format):
             for one, start in zip(parts, starts[:-1], strict=True):
                 one["documents"] = one["documents"] + start
         axis = {"activations": 1}
-        return as_found(
+        return in_memory(
             {n: np.concatenate([one[n] for one in parts], axis=axis.get(n, 0)) for n in sorted(names)}
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 from modtf.routing.measuring.layers import BFLOAT16
 
@@ -32,7 +32,7 @@ class Safetensors(Format):
     ending = ".safetensors"
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         return {name: read for name, (_, read) in tensors_of(source.one_file(cls.ending)).items()}
 
 

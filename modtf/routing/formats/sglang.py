@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing.formats.joined import Document, integers, joined, warn
-from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source, check_fields
 
 META, ROUTED = "meta_info", "routed_experts"
@@ -30,7 +30,7 @@ class Sglang(Format):
         return source.first_has(META) and source.first[META].get(ROUTED) is not None
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         if source.top_k is None:
             raise ValueError(
                 "SGLang's responses do not say k, the number of experts a token is sent to. Give --top_k=K "

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.counts import found_counts
+from modtf.routing.formats.counts import counts_in_memory
 from modtf.routing.formats.joined import Document, as_array, as_experts, joined, warn
-from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source, check_fields
 
 RECORDS, MAP, STAT, TOKENS = "records", "last_physical_to_logical_map", "logical_count", "topk_ids_of_layer"
@@ -30,11 +30,11 @@ class SglangRecorder(Format):
         return source.first_has(RECORDS, MAP) or source.first_has(STAT)
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         dumps = list(source.contents())
         if STAT in source.first:
             parts = [as_array(_field(place, dump, STAT)) for place, dump in dumps]
-            return found_counts(np.concatenate(parts))
+            return counts_in_memory(np.concatenate(parts))
         ranks = [(place, _field(place, dump, RECORDS), _mapping(place, dump)) for place, dump in dumps]
         if not all(records for _, records, _ in ranks):
             raise ValueError("a dump holds no records")
@@ -47,7 +47,7 @@ class SglangRecorder(Format):
             )
         place, records, mapping = ranks[0]
         physical = np.stack([as_array(_field(place, one, "global_physical_count")) for one in records])
-        return found_counts(_logical_counts(physical, mapping))
+        return counts_in_memory(_logical_counts(physical, mapping))
 
 
 def _field(place: str, dump: Any, name: str) -> Any:
@@ -143,7 +143,7 @@ def _without_copies(ranks: Sequence[list[_Pass]]) -> list[_Pass]:
     return [one for passes in kept.values() for one in passes]
 
 
-def _tokens(passes: Sequence[_Pass]) -> Found:
+def _tokens(passes: Sequence[_Pass]) -> Readers:
     """Return the tokens of all passes, split into documents if each pass reads whole prompts."""
     num_experts = max(one.num_experts for one in passes)
     whole = [one.is_prompt and one.positions[0] == 0 and one.are_runs() for one in passes]

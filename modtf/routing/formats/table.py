@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing.formats.columns import DROPPED, csv_columns, parquet_columns, row_columns
-from modtf.routing.formats.counts import found_counts
-from modtf.routing.formats.joined import NONE, as_array, as_found, integers, warn, whole_number
-from modtf.routing.formats.registry import FORMATS, ROUTED, Format, Found
+from modtf.routing.formats.counts import counts_in_memory
+from modtf.routing.formats.joined import NONE, as_array, in_memory, integers, warn, whole_number
+from modtf.routing.formats.registry import FORMATS, ROUTED, Format, Readers
 from modtf.routing.formats.source import Source, by_number
 
 PARQUET, CSV = ".parquet", ".csv"
@@ -45,18 +45,18 @@ class Table(Format):
         return is_row or any(source.first_has("layer", name) for name in ("token", "count"))
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         columns = _joined([(name, _renamed(part, source)) for name, part in _files(source)])
         columns |= {name: partial(_number, name, columns[name]) for name in OF_MODEL if name in columns}
         if "layer" not in columns or "experts" not in columns or _is_by_token(columns):
-            arrays: Found = {name: partial(_by_token, name, read) for name, read in columns.items()}
+            arrays: Readers = {name: partial(_by_token, name, read) for name, read in columns.items()}
             if "counts" in columns:  # of all experts
                 arrays.setdefault("num_experts", lambda: np.array(columns["counts"]().shape[-1]))
             return arrays
         return _counts(columns) if "counts" in columns else _by_layer(columns)
 
 
-def _files(source: Source) -> Iterator[tuple[str, Found]]:
+def _files(source: Source) -> Iterator[tuple[str, Readers]]:
     """Yield the name of each file and its columns."""
     for ending, read in ((PARQUET, parquet_columns), (CSV, csv_columns)):
         if paths := source.files(ending):
@@ -67,11 +67,11 @@ def _files(source: Source) -> Iterator[tuple[str, Found]]:
         if wrong := [row for row in rows if not isinstance(row, dict)]:
             raise ValueError(f"{place} holds a {type(wrong[0]).__name__}; expected rows with named values")
         is_dict = len(rows) == 1 and all(np.ndim(value) for value in rows[0].values())
-        columns = as_found({name: as_array(values) for name, values in rows[0].items()}) if is_dict else None
+        columns = in_memory({name: as_array(values) for name, values in rows[0].items()}) if is_dict else None
         yield place, columns or row_columns(place, rows)
 
 
-def _renamed(columns: Found, source: Source) -> Found:
+def _renamed(columns: Readers, source: Source) -> Readers:
     """Return columns by their usual names; `ValueError` if a column that is asked for is missing."""
     if missing := [name for name in source.columns.values() if name not in columns]:
         raise ValueError(f"it has the columns {', '.join(columns)}; expected a column {missing[0]!r}")
@@ -85,7 +85,7 @@ def _renamed(columns: Found, source: Source) -> Found:
     return {usual: columns[column] for column, usual in names.items()}
 
 
-def _joined(parts: Sequence[tuple[str, Found]]) -> Found:
+def _joined(parts: Sequence[tuple[str, Readers]]) -> Readers:
     """Return the columns of all files, one after the other."""
     (first, names), *others = parts
     for place, columns in others:
@@ -96,7 +96,7 @@ def _joined(parts: Sequence[tuple[str, Found]]) -> Found:
             )
     if not others:
         return names
-    joined: Found = {name: partial(_stacked, [part[name] for _, part in parts]) for name in names}
+    joined: Readers = {name: partial(_stacked, [part[name] for _, part in parts]) for name in names}
     if "documents" in names:
         known = [set(part["documents"]().tolist()) for _, part in parts]
         if sum(map(len, known)) > len(set.union(*known)):
@@ -118,7 +118,7 @@ def _number(name: str, read: Any) -> NDArray[Any]:
     return values
 
 
-def _is_by_token(columns: Found) -> bool:
+def _is_by_token(columns: Readers) -> bool:
     """Return whether each row is a token although it names a layer, the only one."""
     is_list = columns["experts"]().ndim > 1
     return is_list and "token" not in columns and len(np.unique(columns["layer"]())) == 1
@@ -137,7 +137,7 @@ def _by_token(name: str, read: Any) -> NDArray[Any]:
     return np.moveaxis(values, 1, 0)  # [layers, tokens, k]
 
 
-def _by_layer(columns: Found) -> Found:
+def _by_layer(columns: Readers) -> Readers:
     """Return the arrays of a table with a row for each token and layer, or for each of their choices."""
     if "token" not in columns:
         raise ValueError(
@@ -177,7 +177,7 @@ def _by_layer(columns: Found) -> Found:
             arrays[name] = values[first]
         elif name in OF_TOKENS:
             raise ValueError(f"the rows of a token differ in {name!r}; expected one value for each token")
-    return as_found(arrays)
+    return in_memory(arrays)
 
 
 def _check_slots(keys: Ints, slots: Ints, have_slots: bool) -> None:
@@ -194,7 +194,7 @@ def _check_slots(keys: Ints, slots: Ints, have_slots: bool) -> None:
         )
 
 
-def _counts(columns: Found) -> Found:
+def _counts(columns: Readers) -> Readers:
     """Return counts `[documents, layers, experts]` of a table with a row for each expert of a layer."""
     layers, layer = _layers(columns)
     experts, counts = _whole(columns, "experts"), whole_number(columns["counts"](), "it")
@@ -213,16 +213,16 @@ def _counts(columns: Found) -> Found:
         raise ValueError(
             "it counts an expert of a layer twice, or a document lacks a layer; expected each once"
         )
-    found = found_counts(table, layers)
+    found = counts_in_memory(table, layers)
     first = np.unique(document, return_index=True)[1]
     if "labels" in columns and (labels := columns["labels"]()).shape == document.shape:
         if (labels != labels[first][document]).any():
             raise ValueError("the rows of a document differ in its label; expected one label for each")
-        found |= as_found({"labels": labels[first]})
+        found |= in_memory({"labels": labels[first]})
     return found | {name: columns[name] for name in OF_MODEL if name in columns}
 
 
-def _whole(columns: Found, name: str) -> Ints:
+def _whole(columns: Readers, name: str) -> Ints:
     """Return a column of integers, also if they were written with a fraction of 0."""
     values = columns[name]()
     if values.dtype.kind == "f" and np.isfinite(values).all() and (values == np.floor(values)).all():
@@ -234,7 +234,7 @@ def _whole(columns: Found, name: str) -> Ints:
     return values.astype(np.int64)
 
 
-def _layers(columns: Found) -> tuple[list[str], Ints]:
+def _layers(columns: Readers) -> tuple[list[str], Ints]:
     """Return the names of the layers in the order of their numbers, and the place of each row's layer."""
     names, numbers = np.unique(columns["layer"]().astype(str), return_inverse=True)
     order = sorted(range(len(names)), key=lambda number: by_number(str(names[number])))

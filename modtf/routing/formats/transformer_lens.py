@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import as_array, as_found, warn
-from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.joined import as_array, in_memory, warn
+from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 
 KEY = re.compile(r"blocks\.(\d+)\.mlp\.hook_expert_(indices|weights)")
@@ -27,7 +27,7 @@ class TransformerLens(Format):
         return any("indices" in kinds for kinds in _hooks(source.first).values())
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         contents = list(source.contents())
         if len(contents) > 1:
             raise ValueError(f"it holds {len(contents)} caches; expected one. Read one at a time")
@@ -55,7 +55,7 @@ class TransformerLens(Format):
             if last > k:
                 arrays["num_experts"] = np.array(last)
         arrays["layer_names"] = np.array([f"blocks.{layer}" for layer in sorted(hooks)])
-        return as_found(arrays)
+        return in_memory(arrays)
 
 
 def _hooks(cache: Any) -> dict[int, dict[str, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from modtf.routing.formats.joined import Document, as_array, as_experts, as_mask, joined
-from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 
 ROUTED, MASK, IDS = "routed_experts", "attention_mask", "input_ids"
@@ -27,7 +27,7 @@ class Verl(Format):
         return batch is not None and len(np.shape(batch[ROUTED])) == 4
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         return joined([one for place, content in source.contents() for one in _documents(place, content)])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing.formats.joined import NONE, Document, as_array, as_experts, joined, warn
-from modtf.routing.formats.registry import FORMATS, Format, Found
+from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 
 ROUTED, PROMPT = "routed_experts", "prompt_routed_experts"
@@ -31,7 +31,7 @@ class Vllm(Format):
         return bool(choices) and _get(choices[0], ROUTED) is not None
 
     @classmethod
-    def read(cls, source: Source) -> Found:
+    def read(cls, source: Source) -> Readers:
         return joined([one for place, response in source.contents() for one in _documents(place, response)])
 
 

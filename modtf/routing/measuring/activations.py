@@ -158,12 +158,15 @@ def measure_activations(
             )
         matrices = [check_activation_matrix(A) for A in as_layers(activation_matrix)]
         return [measure_matrix(A, i, label_probs, groups) for i, A in enumerate(matrices)]
-    options = Options(label_probs, groups, permutations, confidence, seed)
+    options: dict[str, Any] = {
+        "label_probs": label_probs, "groups": groups, "permutations": permutations,
+        "confidence": confidence, "seed": seed,
+    }  # fmt: skip
     is_stream = labels is None and _is_stream(activations)
     if counts is None and not is_stream:
         layers = layers_of(activations, from_logits, top_k)
         of_tokens = spread_labels(labels, documents, len(layers[0]))
-        return measure_layers(layers, of_tokens, documents, spans, options, num_groups, progress)
+        return measure_layers(layers, of_tokens, documents, spans, Options(**options), num_groups, progress)
     accumulator = ActivationAccumulator(from_logits=from_logits, top_k=top_k, num_groups=num_groups)
     if counts is None:
         if documents is not None or spans is not None:
@@ -177,7 +180,7 @@ def measure_activations(
         )
     else:
         accumulator.update_counts(counts, labels)
-    return accumulator.measured(options, progress)
+    return accumulator.result(progress=progress, **options)
 
 
 def measure_layers(
@@ -356,36 +359,26 @@ class ActivationAccumulator:
             table.make_room(num_labels)
 
     def result(
-        self,
-        *,
-        label_probs: ArrayLike | None = None,
-        groups: Iterable[str] = GROUPS,
-        permutations: int = NUM_PERMUTATIONS,
-        confidence: float = 0.95,
-        seed: int = 0,
-        progress: Progress = iter,
-        label_names: Sequence[str] | None = None,
+        self, *, progress: Progress = iter, label_names: Sequence[str] | None = None, **options: Any
     ) -> list[LayerMeasures]:
-        """Return the measures of the tokens so far, one entry per layer; arguments as `measure_activations`.
+        """Return the measures of the tokens so far, one entry per layer.
 
-        `label_names` are those of labels that came as numbers, for warnings.
+        Args:
+            progress: wraps the layers while they are measured.
+            label_names: the names of labels that came as numbers, for warnings.
+            **options: `label_probs`, `groups`, `permutations`, `confidence` and `seed` of
+                `measure_activations`.
 
         Raises:
             ValueError: if no token was added, or an argument is invalid.
         """
         check_callable("progress", progress)
-        options = Options(label_probs, groups, permutations, confidence, seed)
-        return self.measured(options, progress, label_names)
-
-    def measured(
-        self, options: Options, progress: Progress = iter, label_names: Sequence[str] | None = None
-    ) -> list[LayerMeasures]:
-        """Return the measures of the tokens so far."""
+        chosen = Options(**options)
         if not self.tables:
             raise ValueError("There are no tokens; expected at least one.")
-        check_permutations("permutations", options.permutations, self.tables[0].groups.shape[2:])
+        check_permutations("permutations", chosen.permutations, self.tables[0].groups.shape[2:])
         copies = (deepcopy(table) for table in progress(self.tables))  # more tokens may follow
-        return measure_tables(copies, self.tokens, *self._form, options, label_names)
+        return measure_tables(copies, self.tokens, *self._form, chosen, label_names)
 
 
 def _in_words(kind: str, top_k: int | None) -> str:

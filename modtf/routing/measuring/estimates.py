@@ -82,14 +82,14 @@ def estimates(
 
 
 def _adjusted(value: float, half: float, chance: Array) -> tuple[Estimate, Array]:
-    share, told_by_chance = 1.0 - value, 1.0 - chance
-    expected = float(told_by_chance.mean()) if chance.size else np.nan
+    share, by_permutation = 1.0 - value, 1.0 - chance
+    expected = float(by_permutation.mean()) if chance.size else np.nan
     if not expected < 1.0:  # NaN, or chance alone gives full information: one token per label
         return Estimate(np.nan), np.zeros(0)
     scale = 1.0 - expected
     centre, half = (share - expected) / scale, half / scale
     # The adjusted value has no bias left, so it is the interval's centre. Information is at least 0.
-    draws = (told_by_chance - expected) / scale
+    draws = (by_permutation - expected) / scale
     interval = max(centre - half, -expected / scale), min(centre + half, 1.0)
     return Estimate(centre, *interval, *mean_and_range(draws).tolist()), draws
 
@@ -190,7 +190,7 @@ class Excess:
         """Return the share that has this excess, `[...]`; the inverse of a call."""
         return np.asarray(self.centre + excess * self.spread_of_new)
 
-    def of_draw(self, share: Array) -> Array:
+    def draw_excess(self, share: Array) -> Array:
         """Return the excess of one of the draws over the others, `[...]`."""
         distance = (share - self.centre) / self.spread
         others = self.number - 1 - distance**2
@@ -198,4 +198,4 @@ class Excess:
 
     def largest(self, drawn: Array) -> Array:
         """Return the largest excess in each draw `[draws]`, given all draws `[draws, ...]`."""
-        return np.array([self.of_draw(one).max() for one in drawn])
+        return np.array([self.draw_excess(one).max() for one in drawn])

@@ -26,18 +26,18 @@ class Factor:
     Attributes:
         layer: the layer's number, from 0.
         factor: the factor's name.
-        alone: I(expert; factor), as a share of the largest possible information, corrected for chance: 0 on
-            average if the factor carries no information, 1 if it determines the expert.
+        marginal: I(expert; factor), as a share of the largest possible information, corrected for chance: 0
+            on average if the factor carries no information, 1 if it determines the expert.
         beyond: the same for I(expert; factor | all other factors).
-        alone_chance, beyond_chance: half the width of the interval that holds the value of a further
+        marginal_chance, beyond_chance: half the width of the interval that holds the value of a further
             permutation in 95% of cases (Student's t); smaller values are within chance. These and the values
             are NaN if too few tokens are alike in the other factors.
     """
 
     layer: int
     factor: str
-    alone: float
-    alone_chance: float
+    marginal: float
+    marginal_chance: float
     beyond: float
     beyond_chance: float
 
@@ -85,7 +85,7 @@ def measure_factors(
         >>> token, position = np.arange(4000) % 2, np.arange(4000) // 2 % 2
         >>> either = (token ^ position)[:, np.newaxis]  # neither carries information alone
         >>> factors = {"token": token, "position": position}
-        >>> [round(found.beyond, 2) for found in measure_factors(factors, experts=either, num_experts=2)]
+        >>> [round(factor.beyond, 2) for factor in measure_factors(factors, experts=either, num_experts=2)]
         [1.0, 1.0]
 
     Source of the correction: see `modtf.routing.measuring.estimates.estimates`.
@@ -99,19 +99,21 @@ def measure_factors(
     some, number = whole_documents(documents, num_tokens, seed)
     classes = [Numbers(name).assign(values, num_tokens)[some] for name, values in factors.items()]
     columns, within = [_joint(values) for values in classes], _joint(number)
-    nothing, alone = np.zeros(len(some), np.int64), np.arange(len(some))
+    nothing, single = np.zeros(len(some), np.int64), np.arange(len(some))
     asked = []
     for column in columns:
         others = _joint(*[other for other in columns if other is not column])
-        pairs = (column, nothing, within), (others, nothing, alone), (column, others, within)
+        pairs = (column, nothing, within), (others, nothing, single), (column, others, within)
         asked.append([_Question(*pair, permutations, generator) for pair in pairs])
     results = []
     for place in progress(measured_layers(layers, some)):
         layer = layers[place]
         sent = choices_of(layer, some)
         for name, questions in zip(factors, asked, strict=True):
-            told, by_others, share = (_told(sent, question) for question in questions)
-            results.append(Factor(place, name, *told.tolist(), *((1.0 - by_others[0]) * share).tolist()))
+            information, by_others, share = (_information(sent, question) for question in questions)
+            results.append(
+                Factor(place, name, *information.tolist(), *((1.0 - by_others[0]) * share).tolist())
+            )
     return results
 
 
@@ -124,7 +126,7 @@ class _Question:
     """
 
     def __init__(self, factor: Ints, given: Ints, documents: Ints, runs: int, generator: np.random.Generator):
-        self.given, self.found = given, _joint(factor, given)
+        self.given, self.joint = given, _joint(factor, given)
 
         def permuted(values: Ints) -> Ints:
             order = np.lexsort((generator.random(len(values)), given))
@@ -138,7 +140,7 @@ class _Question:
         self.dealt = [(_joint(values, given), permuted(values)) for values in exchanged]
 
 
-def _told(sent: tuple[Ints, Ints], asked: _Question) -> Array:
+def _information(sent: tuple[Ints, Ints], asked: _Question) -> Array:
     """Return I(expert; factor | given) corrected for chance, and its limit under permutation.
 
     Both are shares of the possible information, H(expert | given) - H(expert | the single token).
@@ -158,8 +160,8 @@ def _told(sent: tuple[Ints, Ints], asked: _Question) -> Array:
         base += float((both[:, 1] - both[:, 0]).mean())
         spread = max(spread, both[:, 0].std(ddof=1))
     limit = stdtrit(len(chance) - 1, 0.975) * np.sqrt(1.0 + 1.0 / len(chance)) * spread
-    told = np.array([plain - _left(sent, asked.found) - base, limit]) / (most - base)
-    return np.asarray(told.round(12))  # equal cells in another order differ by rounding
+    information = np.array([plain - _left(sent, asked.joint) - base, limit]) / (most - base)
+    return np.asarray(information.round(12))  # equal cells in another order differ by rounding
 
 
 def _left(sent: tuple[Ints, Ints], cell: Ints) -> float:

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from modtf.base.checks import check_integer, check_number
 from modtf.base.memory import check_fits
-from modtf.metrics.activation_matrix import check_rule_probs
-from modtf.metrics.distributions import Array, as_numbers
+from modtf.metrics.distributions import Array, as_numbers, check_distributions
 from modtf.metrics.measure import GROUPS
 from modtf.metrics.registry import MEASURES, check_groups
 from modtf.routing.measuring.estimates import FEWEST_DRAWS, Excess, estimates, mean_and_range
@@ -68,6 +67,7 @@ def measure_tables(
         options: how to measure.
         label_names: the names of labels that came as numbers, for readers.
     """
+    label_probabilities(options.label_probs, np.ones(np.count_nonzero(tokens.counts)))  # before any work
     watches: list[Watch] = []
     measured: list[LayerMeasures] = []
     placeholders: list[LayerTable] = []
@@ -232,7 +232,7 @@ def _view(
     if len(chance) >= FEWEST_DRAWS and not too_few.all():
         beyond = Excess(shares)
         excess = np.where(too_few, np.nan, beyond(share))
-        largest = np.array([beyond.of_draw(one)[:, ~too_few].max() for one in shares])
+        largest = np.array([beyond.draw_excess(one)[:, ~too_few].max() for one in shares])
     return View(
         by=by,
         activation=A,
@@ -274,7 +274,7 @@ def label_probabilities(
                 f"label_probs={label_probs!r} is not valid; expected 'uniform', None (as observed) or "
                 "numbers."
             )
-        return check_rule_probs(None, len(counts))
+        return np.full(len(counts), 1.0 / len(counts))
     numbers = as_numbers(label_probs, "label_probs")
     number = len(counts) if seen is None else len(seen)
     if np.size(numbers) != number:
@@ -282,7 +282,7 @@ def label_probabilities(
             f"label_probs has {np.size(numbers)} entries; expected one for each of {number} labels that "
             "occur."
         )
-    probs = check_rule_probs(numbers, number)
+    probs = check_distributions(numbers, "label_probs", ndim=1)
     if seen is not None and labels is not None:
         probs = probs[seen.searchsorted(labels)]
     return np.asarray(probs / probs.sum())

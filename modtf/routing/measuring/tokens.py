@@ -360,6 +360,12 @@ def group_documents(documents: Ints, num_groups: int) -> Ints:
     return ((mixed >> np.uint64(33)) % np.uint64(num_groups)).astype(np.int64)
 
 
+def drawn_documents(sizes: Ints, most: int, seed: int) -> Ints:
+    """Return as many documents of these sizes, drawn at random, as have up to `most` tokens; at least one."""
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    return order[: max(int((sizes[order].cumsum() <= most).sum()), 1)]
+
+
 def whole_documents(documents: ArrayLike | None, num_tokens: int, seed: int) -> tuple[Ints, Ints]:
     """Return the tokens of randomly drawn documents, and the document of each of these tokens.
 
@@ -370,9 +376,7 @@ def whole_documents(documents: ArrayLike | None, num_tokens: int, seed: int) -> 
         np.arange(num_tokens) if documents is None else Numbers("documents").assign(documents, num_tokens)
     )
     _, inverse, counts = np.unique(number, return_inverse=True, return_counts=True)
-    order = np.random.default_rng(seed).permutation(len(counts))
-    fits = max(int((counts[order].cumsum() <= MOST_TOKENS).sum()), 1)
-    some = np.flatnonzero(np.isin(inverse, order[:fits]))
+    some = np.flatnonzero(np.isin(inverse, drawn_documents(counts, MOST_TOKENS, seed)))
     return some, number[some]
 
 

@@ -61,7 +61,7 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
     table = pd.DataFrame([vars(row) for row in rows])
     layers = table["layer"].drop_duplicates().tolist()
     figure, both = over_layers(layers, names, ("Alone", "Beyond all others"), sharey=True)
-    for axes, what in zip(both, ("alone", "beyond"), strict=True):
+    for axes, what in zip(both, ("marginal", "beyond"), strict=True):
         for factor, part in table.groupby("factor", sort=False):
             axes.plot(range(len(layers)), part[what], "o-", ms=3, label=factor)
         chance = table.groupby("layer", sort=False)[f"{what}_chance"].max()

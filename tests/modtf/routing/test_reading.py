@@ -15,6 +15,10 @@ GATES = np.random.default_rng(0).dirichlet(np.ones(4), TOKENS)
 CHOSEN = np.argsort(-GATES, axis=1)[:, :2]
 HALF = np.arange(TOKENS) % 2
 LIST = {"experts": CHOSEN, "num_experts": 4}
+DOCUMENTS = np.arange(TOKENS) // 6
+WORDS = np.array(["the", "of", "and", "cat"])[np.arange(TOKENS) % 4]
+COUNTS = {"counts": np.array([[[1, 2]], [[3, 1]], [[4, 5]]])}
+LOGITS = {"router_logits": (np.zeros((6, 4)),)}
 
 
 @pytest.mark.parametrize(
@@ -44,8 +48,35 @@ LIST = {"experts": CHOSEN, "num_experts": 4}
             r"num_experts is \[4, 4, 4, 4, 4, 4, \.\.\.\]; expected",
         ),
         ({"counts": np.ones((3, 1, 4))}, {"num_experts": 3}, "counts 4 experts, but num_experts is 3"),
+        (COUNTS, {"documents": "nonsense"}, r"each row of which is a document, so documents do not apply"),
+        (
+            COUNTS | {"documents": [0, 0, 1]},
+            {},
+            r"so documents do not apply\. Leave them out, and add up rows",
+        ),
+        (COUNTS, {"label_names": "nothing"}, r"label_names='nothing' names labels, but .* without labels\."),
+        (LIST | {"tokens": WORDS, "predicted_tokens": HALF}, {}, "has texts and ids as tokens and predicted"),
+        (
+            LIST | {"experts": np.ma.masked_array(CHOSEN, CHOSEN == 3)},
+            {},
+            r"an array is masked\. Replace masked experts by experts\.filled",
+        ),
+        # masks that are added to scores, and numbers of packed texts
+        (
+            LOGITS | {"attention_mask": np.array([[0.0, -1e9]])},
+            {},
+            "attention_mask of .* holds .*; expected 1",
+        ),
+        (
+            LOGITS | {"attention_mask": np.array([[1, 2]])},
+            {},
+            "attention_mask of .* holds .*; expected 1 for",
+        ),
+        ([LOGITS, LOGITS | {"attention_mask": np.ones((2, 3))}], {}, "its batches have different keys; give"),
+        ([LOGITS | {"input_ids": HALF[:6, None]}, LOGITS], {}, "its batches have different keys; give att"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:There is no attention_mask")
 def test_what_would_be_read_as_something_else_is_rejected(arrays, names, message):
     with pytest.raises(ValueError, match=message):
         modtf.read_routing(arrays, **names)
@@ -128,45 +159,12 @@ def test_tables_of_counts_hold_no_negative_experts(tmp_path):
         modtf.read_routing(tmp_path, num_experts=4)
 
 
-@pytest.mark.parametrize(
-    "mask", [[[0.0, -1e9]], [[1, 2]]], ids=["added to scores", "numbers of packed texts"]
-)
-def test_masks_hold_0_and_1(mask):
-    with pytest.raises(ValueError, match=r"the attention_mask of .* holds .*; expected 1 for tokens and 0"):
-        modtf.read_routing({"router_logits": (np.zeros((2, 4)),), "attention_mask": np.array(mask)})
-
-
-@pytest.mark.filterwarnings("ignore:There is no attention_mask")
-def test_batches_of_logits_have_documents_or_none_has():
-    rows = {"router_logits": (np.zeros((6, 4)),)}
-    for batches in (
-        [rows, rows | {"attention_mask": np.ones((2, 3))}],
-        [rows | {"input_ids": HALF[:6, None]}, rows],
-    ):
-        with pytest.raises(
-            ValueError, match="its batches have different keys; give attention_mask and input"
-        ):
-            modtf.read_routing(batches)
-
-
 def test_several_texts_in_a_table_are_reported(tmp_path):
     """The second text starts again at token 0, so its choices look like further choices of the first."""
     rows = [f"{token},0,{2 * text + token % 2}" for text in range(2) for token in range(9)]
     (tmp_path / "a.csv").write_text("\n".join(["token,layer,expert", *rows]))
     with pytest.warns(UserWarning, match=r"are not contiguous\. .* write a file for each"):
         modtf.read_routing(tmp_path, num_experts=4)
-
-
-@pytest.mark.parametrize(
-    ("counts", "top_k", "message"),
-    [
-        (np.full((4, 1, 4), 0.25), 2, "counts hold fractions; expected integers"),
-        ([[[6, 2, 2, 2]]], 3, "more choices of an expert than tokens, if each token makes 3 choices"),
-    ],
-)
-def test_counts_of_a_script_are_checked(counts, top_k, message):
-    with pytest.raises(ValueError, match=message):
-        modtf.measure_activations(counts=counts, top_k=top_k)
 
 
 def test_parts_of_one_layer_are_not_layers(tmp_path):
@@ -198,16 +196,6 @@ def test_a_table_of_tokens_names_its_layers_and_all_tables_have_the_same(tmp_pat
         modtf.read_routing(tmp_path, num_experts=4)
 
 
-def test_masked_arrays_are_refused():
-    masked = np.ma.masked_array(CHOSEN, CHOSEN == 3)
-    with pytest.raises(ValueError, match=r"an array is masked\. Replace masked experts by experts\.filled"):
-        modtf.read_routing(LIST | {"experts": masked})
-
-
-DOCUMENTS = np.arange(TOKENS) // 6
-WORDS = np.array(["the", "of", "and", "cat"])[np.arange(TOKENS) % 4]
-
-
 @pytest.mark.parametrize("has_usual", [True, False])
 def test_the_factor_label_is_the_chosen_labels(has_usual):
     """Unless these are tokens or positions, which are factors already."""
@@ -229,18 +217,3 @@ def test_text_tokens_are_words():
     assert routing.predicted is not None
     assert [routing.words[one] for one in routing.factors["token"]] == WORDS.tolist()
     assert [routing.words[one] for one in routing.predicted] == after.tolist()
-    with pytest.raises(ValueError, match="has texts and ids as tokens and predicted_tokens; expected the sa"):
-        modtf.read_routing(LIST | {"tokens": WORDS, "predicted_tokens": HALF})
-
-
-@pytest.mark.parametrize(
-    ("arrays", "names", "message"),
-    [
-        ({}, {"documents": "nonsense"}, r"each row of which is a document, so documents do not apply"),
-        ({"documents": [0, 0, 1]}, {}, r"so documents do not apply\. Leave them out, and add up rows"),
-        ({}, {"label_names": "nothing"}, r"label_names='nothing' names labels, but .* without labels\."),
-    ],
-)
-def test_what_does_not_apply_to_counts_is_refused(arrays, names, message):
-    with pytest.raises(ValueError, match=message):
-        modtf.read_routing({"counts": np.array([[[1, 2]], [[3, 1]], [[4, 5]]])} | arrays, **names)

@@ -79,7 +79,7 @@ def test_many_random_experts_are_within_chance():
         generator = np.random.default_rng(seed)
         experts, random = generator.standard_normal((2, 24, 16, 24), np.float32)
         pairs, by_chance = (similarities(list(some))[0] for some in (experts, random))
-        spreads = {name: Spread.of(values) for name, values in by_chance.items()}
+        spreads = {name: Spread.estimate(values) for name, values in by_chance.items()}
         rows = similarity_rows(0, pairs, spreads, generator)
         inside += [row["chance_low"] <= row["value"] <= row["chance_high"] for row in rows if not row["item"]]
     assert np.mean(inside) > 0.87

@@ -219,7 +219,7 @@ def test_a_draw_is_compared_with_the_others():
         others = np.delete(drawn, number, axis=0)
         spread = others.std(axis=0, ddof=1) * np.sqrt(1 + 1 / 8)
         expected = np.divide(one - others.mean(axis=0), spread, out=np.zeros([4, 3]), where=spread > 1e-9)
-        np.testing.assert_allclose(found.of_draw(one), expected, atol=1e-9)
+        np.testing.assert_allclose(found.draw_excess(one), expected, atol=1e-9)
         np.testing.assert_allclose(Excess(others)(one), expected, atol=1e-9)
 
 
@@ -229,7 +229,7 @@ def test_one_of_many_shares_is_beyond_chance_in_one_router_of_twenty():
     for _ in range(200):
         share, *drawn = generator.normal(size=[40, 64, 8])
         excess = Excess(np.array(drawn))
-        largest = [excess.of_draw(one).max() for one in drawn]
+        largest = [excess.draw_excess(one).max() for one in drawn]
         beyond.append(excess(share).max() > np.quantile(largest, 0.95, method="higher"))
     assert np.mean(beyond) == pytest.approx(0.05, abs=0.05)
 

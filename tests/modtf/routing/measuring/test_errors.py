@@ -13,6 +13,7 @@ GATES, LABELS = np.full((6, 4), 0.25), np.arange(6) % 3
 
 MATRIX = {"labels": None, "activations": None, "activation_matrix": GATES}
 CHOSEN = LABELS[:, np.newaxis]
+COUNTS = {"labels": None, "activations": None}
 SENT = {"activations": None, "experts": CHOSEN, "num_experts": 4}
 
 
@@ -65,6 +66,11 @@ def spoilt(value, at=(4, 2)):
         ({"groups": ["speed"]}, "groups='speed' is not known"),
         ({"label_probs": "equal"}, "label_probs='equal' is not valid; expected 'uniform', None"),
         ({"label_probs": [0.5, 0.5]}, "label_probs has 2 entries; expected one for each of 3 labels"),
+        (COUNTS | {"counts": np.full((4, 1, 4), 0.25)}, "counts hold fractions; expected integers"),
+        (
+            COUNTS | {"counts": [[[6, 2, 2, 2]]], "top_k": 3},
+            "more choices of an expert than tokens, if each token makes 3 choices",
+        ),
         (MATRIX | {"top_k": 2}, "do not apply to an activation_matrix, whose rows are"),
         (MATRIX | {"activation_matrix": 2 * GATES}, r"row \[0\] sums to 2"),
         ({"activation_matrix": GATES}, "Give exactly one of activations, experts"),

@@ -26,14 +26,14 @@ def found(experts, num_experts=4, factors=None, documents=DOCUMENTS, **options):
 def test_what_decides_tells_all_and_the_others_nothing(name):
     for row in found(FACTORS[name][:, np.newaxis] % 4).values():
         expected = float(row.factor == name)
-        assert row.alone == pytest.approx(expected, abs=0.03)
+        assert row.marginal == pytest.approx(expected, abs=0.03)
         assert row.beyond == pytest.approx(expected, abs=0.03)
-        assert row.alone_chance < 0.05
+        assert row.marginal_chance < 0.05
 
 
 def test_either_or_is_told_by_both_and_by_none_alone():
     rows = found((FACTORS["token"] % 2 ^ FACTORS["position"] % 2)[:, np.newaxis], 2)
-    assert [rows[name].alone for name in FACTORS] == pytest.approx([0, 0, 0], abs=0.02)
+    assert [rows[name].marginal for name in FACTORS] == pytest.approx([0, 0, 0], abs=0.02)
     assert [rows[name].beyond for name in FACTORS] == pytest.approx([1, 1, 0], abs=0.02)
 
 
@@ -42,14 +42,14 @@ def test_what_another_factor_explains_is_not_beyond_it():
     token = 10 * FACTORS["domain"] + GENERATOR.integers(10, size=TOKENS)
     factors = {"token": token, "position": FACTORS["position"], "domain": FACTORS["domain"]}
     rows = found((token % 20 // 5)[:, np.newaxis], factors=factors)
-    assert rows["domain"].alone > 0.2
+    assert rows["domain"].marginal > 0.2
     assert rows["domain"].beyond == pytest.approx(0, abs=0.01)
     assert rows["token"].beyond > 0.3
 
 
 def test_two_choices_of_a_token_tell_as_much_as_one():
     chosen = np.stack([FACTORS["token"] % 4, 4 + FACTORS["token"] % 4], axis=1)
-    assert found(chosen, 8)["token"].alone == pytest.approx(1, abs=1e-9)
+    assert found(chosen, 8)["token"].marginal == pytest.approx(1, abs=1e-9)
     gates = np.eye(8)[chosen].sum(axis=1) / 2
     rows = measure_factors(FACTORS, gates, documents=DOCUMENTS, top_k=2)
     assert rows == list(found(chosen, 8).values())
@@ -61,7 +61,7 @@ def test_what_is_random_tells_nothing(seed):
     generator = np.random.default_rng(seed)
     factors = {"token": generator.integers(160, size=2000), "position": generator.integers(32, size=2000)}
     for row in found(generator.integers(8, size=(2000, 1)), 8, factors, None).values():
-        assert abs(row.alone) < 0.02
+        assert abs(row.marginal) < 0.02
         assert np.isnan(row.beyond) or abs(row.beyond) < 0.2
 
 
@@ -126,7 +126,7 @@ def test_runs_and_topics_do_not_look_like_information(kind):
     for seed in range(30):
         (factors, experts), documents = documents_of_a_kind(kind, seed)
         for name, row in found(experts[:, np.newaxis], 4, factors, documents, seed=seed).items():
-            beyond.setdefault((name, "alone"), []).append(row.alone > row.alone_chance)
+            beyond.setdefault((name, "marginal"), []).append(row.marginal > row.marginal_chance)
             beyond.setdefault((name, "beyond"), []).append(row.beyond > row.beyond_chance)
     assert all(sum(hits) <= 7 for hits in beyond.values()), beyond  # of 30
 
@@ -140,7 +140,7 @@ def test_what_experts_follow_in_runs_is_found(kind):
         follows = generator.random(len(documents)) < 0.4
         experts = np.where(follows, factors["it"] % 4, generator.integers(4, size=len(documents)))
         row = found(experts[:, np.newaxis], 4, factors, documents)["it"]
-        assert row.alone > 2 * row.alone_chance
+        assert row.marginal > 2 * row.marginal_chance
         assert row.beyond > 2 * row.beyond_chance
 
 
@@ -150,7 +150,7 @@ def test_factors_that_permutation_cannot_change_tell_nothing(factor):
     experts = np.random.default_rng(0).integers(4, size=(400, 1))
     factors = {"it": factor, "other": np.arange(400) % 3}
     row = found(experts, 4, factors, np.arange(400) // 100)["it"]
-    assert row.alone <= row.alone_chance
+    assert row.marginal <= row.marginal_chance
     assert row.beyond <= row.beyond_chance
 
 
@@ -159,7 +159,7 @@ def test_no_more_tokens_are_looked_at_than_are_needed(monkeypatch):
     some, _ = module.whole_documents(DOCUMENTS, len(DOCUMENTS), seed=0)
     assert len(some) == 1000
     assert (np.bincount(DOCUMENTS[some])[np.unique(DOCUMENTS[some])] == 20).all()
-    assert found(FACTORS["token"][:, np.newaxis] % 4)["token"].alone == pytest.approx(1)
+    assert found(FACTORS["token"][:, np.newaxis] % 4)["token"].marginal == pytest.approx(1)
 
 
 def test_bad_input():
@@ -178,7 +178,7 @@ def test_choices_of_weight_0_and_placeholders_are_left_out():
     weights[0, 1:] = 0
     rows = measure_factors(FACTORS, experts=both, weights=weights, num_experts=5)
     assert {row.layer for row in rows} == {1}
-    assert next(row.alone for row in rows if row.factor == "token") == pytest.approx(1)
+    assert next(row.marginal for row in rows if row.factor == "token") == pytest.approx(1)
 
 
 def test_layers_and_progress():
@@ -191,5 +191,5 @@ def test_layers_and_progress():
 
     rows = measure_factors(FACTORS, experts=experts, num_experts=4, progress=progress)
     assert len(seen) == 2
-    told = {(row.layer, row.factor) for row in rows if row.alone > 0.9}
+    told = {(row.layer, row.factor) for row in rows if row.marginal > 0.9}
     assert told == {(0, "token"), (1, "position")}

@@ -92,7 +92,8 @@ def test_experts_are_dead_if_a_balanced_router_would_use_them(number, dead):
 
 def test_what_two_models_differ_in():
     runs = {
-        name: modtf.read_routing(arrays(strength)).activations for name, strength in (("early", 0), ("late", 2))
+        name: modtf.read_routing(arrays(strength)).activations
+        for name, strength in (("early", 0), ("late", 2))
     }
     data = arrays(0)
     compared = compare_activations(runs, data["labels"], documents=data["documents"])

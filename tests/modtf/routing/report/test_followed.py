@@ -52,9 +52,9 @@ def run(tmp_path, arrays, *flags):
 def test_factors_side_by_side_and_top_tokens(arrays, tmp_path):
     text = run(tmp_path, arrays)
     factors = pd.read_csv(tmp_path / "factors.csv").set_index(["layer", "factor"])
-    assert list(factors.columns) == ["alone", "alone_chance", "beyond", "beyond_chance"]
-    assert factors["alone"].idxmax() == (0, "token")
-    told = factors.index[factors["alone"] > 0.1].tolist()
+    assert list(factors.columns) == ["marginal", "marginal_chance", "beyond", "beyond_chance"]
+    assert factors["marginal"].idxmax() == (0, "token")
+    told = factors.index[factors["marginal"] > 0.1].tolist()
     assert told == factors.index[factors["beyond"] > 0.1].tolist() == [(0, "token"), (1, "label")]
     tokens = pd.read_csv(tmp_path / "tokens.csv")
     assert len(tokens) == 2 * 8
