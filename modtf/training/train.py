@@ -76,10 +76,9 @@ def train(
             checkpoints and evaluations run on the default device and see one population.
         evaluation: how much data each evaluation reads, or an `EvaluateCallback` to read afterwards.
         checkpoint: a file `*.npz`. A killed run that is started again with the same arguments resumes from it
-            and ends with the same weights. The file is written after every evaluation, and on Ctrl-C or
-            `SystemExit`. The previous one is kept as `*.previous.npz`, and used if the newer one is damaged.
-            The file stays when training ends: training again then returns at once. It records tasks, seeds,
-            model and protocol; the file of another run is rejected, and kept. The arguments in
+            and ends with the same weights. The file is written every 30 seconds, at the end, and on Ctrl-C or
+            `SystemExit`. It stays when training ends: training again then returns at once. It records tasks,
+            seeds, model and protocol; the file of another run is rejected, and kept. The arguments in
             `modtf.training.callbacks.checkpoint.MAY_DIFFER` may change.
         callbacks: more Keras callbacks; the checkpoint stores those with `state()` and `load_state(state)`.
         steps_per_execution: steps between two returns to Python (progress bar, callbacks, Ctrl-C); by default

@@ -217,6 +217,9 @@ def main() -> None:
         os.environ["TF_XLA_FLAGS"] = f"--tf_xla_persistent_cache_directory={folder}/xla"
         import modtf.analysis
         import modtf.engines.cell  # noqa: F401  # imports TensorFlow, and starts nothing of it
+        from modtf.training.callbacks import checkpoint
+
+        checkpoint.EVERY = 0.05  # seconds: kills hit the writing of checkpoints, and resume from them
 
         loop, commands = Loop(options, Path(folder), counts), options.commands.split(",")
         for command in commands:

@@ -1,6 +1,7 @@
 """Resumes a killed run exactly from its last checkpoint, if it is the same training."""
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +18,7 @@ from modtf.tasks.protocol import Training
 from modtf.training import checkpoint_file
 from modtf.training.compile import training_variables
 
+EVERY = 30.0  # seconds between two checkpoints
 SHOWN = 3  # differences, in an error
 #: arguments of `modtf.train` that may change on resuming: they do not affect the results
 MAY_DIFFER = ("data", "devices", "jit_compile", "steps_per_execution", "verbose", "label")
@@ -46,12 +48,13 @@ def _members(population: Population) -> dict[str, Any]:
 
 
 class CheckpointCallback(keras.callbacks.Callback):
-    """Writes weights, optimizer, epoch and callback states into one file, atomically, after every epoch.
+    """Writes weights, optimizer, epoch and callback states into one file, atomically, every `EVERY` seconds
+    and after the last epoch.
 
     It stores callbacks that have `state()` and `load_state(state)`; see `modtf.training.checkpoint_file`.
     (`keras.callbacks.BackupAndRestore` writes weights and epoch separately: a kill between the two resumes
     with the wrong data.) `epochs` counts finished epochs. `begun` counts the finished steps of the next one:
-    more than 0 if `save_begun` wrote the checkpoint.
+    more than 0 if the checkpoint was written inside of an epoch.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class CheckpointCallback(keras.callbacks.Callback):
         self.epochs = self.begun = 0
         self._means: list[np.ndarray] = []  # Keras's running means of the unfinished epoch
         self._before_its_end: dict[str, np.ndarray] | None = None
+        self._written, self._is_behind = -EVERY, False  # by the clock; whether an epoch has ended since
 
     def restore(self, model: keras.Model) -> int:
         """Load the last undamaged checkpoint, if any, into a compiled model; return the finished epochs.
@@ -113,6 +117,9 @@ class CheckpointCallback(keras.callbacks.Callback):
         self.epochs, self.begun = int(arrays["epoch"]), int(arrays["begun"])
         self._means = [arrays[f"mean_{i}"] for i in range(int(arrays["num_means"]))]
 
+    def on_train_begin(self, logs=None):
+        self._written = time.monotonic()
+
     def on_epoch_begin(self, epoch, logs=None):
         means = self.model.metrics_variables
         if len(self._means) == len(means):  # Keras has just reset them
@@ -125,23 +132,30 @@ class CheckpointCallback(keras.callbacks.Callback):
         if batch + self.model.steps_per_execution >= self.params["steps"]:
             # copies: callbacks may change these arrays at the end of the epoch
             self._before_its_end = {name: np.array(value) for name, value in self._states().items()}
+        elif self._is_due:
+            self.save_begun()
 
     def on_epoch_end(self, epoch, logs=None):
-        self._write(epoch + 1, 0, self._states())
-        self.epochs, self._before_its_end = epoch + 1, None
+        self.epochs, self._before_its_end, self._is_behind = epoch + 1, None, True
+        if self._is_due or self.epochs == (self.params or {}).get("epochs"):
+            self._write(self.epochs, 0, self._states())
+
+    @property
+    def _is_due(self) -> bool:
+        return time.monotonic() >= self._written + EVERY
 
     def save_begun(self) -> None:
-        """Write the finished part of an epoch after an exception has interrupted `fit`.
+        """Write everything so far, with the finished part of an epoch: now, or after an exception in `fit`.
 
-        Nothing is written if it could not be resumed: with another backend than TensorFlow, where the model
-        does not hold its weights during training, or with stored callbacks that follow single steps.
+        A part is not written if it could not be resumed: with another backend than TensorFlow, where the
+        model does not hold its weights during training, or with stored callbacks that follow single steps.
         """
-        states = self._before_its_end
-        lost = states is None and any(map(_follows_steps, self.kept))
-        if lost or keras.backend.backend() != "tensorflow" or not self.params:  # or `fit` has not started
+        if keras.backend.backend() != "tensorflow" or not self.params:  # or `fit` has not started
             return
-        begun = int(self.model.optimizer.iterations.numpy()) - self.epochs * self.params["steps"]
-        if begun > 0:
+        begun, states = int(self.model.optimizer.iterations.numpy()), self._before_its_end
+        begun -= self.epochs * self.params["steps"]
+        resumes = begun == 0 or states is not None or not any(map(_follows_steps, self.kept))
+        if (begun or self._is_behind) and resumes:
             self._write(self.epochs, begun, self._states() if states is None else states)
 
     def _states(self) -> dict[str, np.ndarray]:
@@ -158,6 +172,7 @@ class CheckpointCallback(keras.callbacks.Callback):
         checkpoint_file.save(
             self.path, {**arrays, **states, "identity": np.array(self._identity(self.model))}
         )
+        self._written, self._is_behind = time.monotonic(), False
 
 
 def _follows_steps(callback: keras.callbacks.Callback) -> bool:

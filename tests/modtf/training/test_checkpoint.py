@@ -9,6 +9,7 @@ from modtf import Population, Task, build, train
 from modtf.base.termination import Terminated
 from modtf.evaluation.evaluator import Evaluator
 from modtf.training import checkpoint_file
+from modtf.training.callbacks import checkpoint
 from modtf.training.callbacks.checkpoint import CheckpointCallback
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback
 
@@ -115,22 +116,22 @@ class Interrupted(EvaluateCallback):
 class Interrupting(keras.callbacks.Callback):
     """Raises after so many steps, before the next are taken."""
 
-    def __init__(self, steps=None):
+    def __init__(self, steps, error):
         super().__init__()
-        self.steps = steps
+        self.steps, self.error = steps, error
 
     def on_train_batch_begin(self, batch, logs=None):
         if int(self.model.optimizer.iterations.numpy()) == self.steps:
-            raise Terminated
+            raise self.error
 
 
 @pytest.mark.slow
-def test_an_interruption_loses_nothing(small_sizes, tmp_path, capsys):
+def test_an_interruption_loses_nothing(small_sizes, tmp_path, capsys, monkeypatch):
     model = build(POPULATION, "gumbel", 4)  # its noise follows a step that it stores
     initial = [variable.numpy() for variable in model.variables]
     evaluator = Evaluator(model, POPULATION, small_sizes.smaller(1), "validation")
 
-    def run(path, before=None, evaluating=None):
+    def run(path, before=None, evaluating=None, error=Terminated):
         """Return all results of a training up to the interruption."""
         for variable, value in zip(model.variables, initial, strict=True):
             variable.assign(value)
@@ -139,7 +140,7 @@ def test_an_interruption_loses_nothing(small_sizes, tmp_path, capsys):
         history = train(
             model, POPULATION, 16, batch_size=4, learning_rate=0.01, evaluations=2,
             steps_per_execution=2, jit_compile=False, evaluation=evaluation, checkpoint=path,
-            callbacks=[best, Interrupting(before)], verbose=False,
+            callbacks=[best, Interrupting(before, error)], verbose=False,
         )  # fmt: skip
         variables = [v.numpy() for v in (*model.variables, *model.optimizer.variables)]
         records = [np.stack(values) for _, values in sorted(evaluation.records.items())]
@@ -157,3 +158,14 @@ def test_an_interruption_loses_nothing(small_sizes, tmp_path, capsys):
     assert steps == [(0, 6), (0, 8), (1, 4)]
     np.testing.assert_equal(run(path), expected)
     assert capsys.readouterr().out == ""
+    for every, before, error, last in (
+        (30.0, 8, Terminated, (1, 0)),  # an epoch has ended without a checkpoint
+        (0.0, 14, ZeroDivisionError, (1, 6)),  # killed without notice
+        (1e9, 14, ZeroDivisionError, None),
+    ):
+        path.unlink()
+        monkeypatch.setattr(checkpoint, "EVERY", every)
+        with pytest.raises(error):
+            run(path, before=before, error=error)
+        assert (begun(path) if path.exists() else None) == last
+        np.testing.assert_equal(run(path), expected)
