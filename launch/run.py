@@ -20,7 +20,7 @@ if __name__ == "__main__":
 
 import json
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from typing import Any
 
 from absl import flags
 
-from modtf.base.checks import check_choice, check_integer, check_path
+from modtf.base.checks import check_choice, check_integer, check_path, differences
 from modtf.base.files import check_writable, regular_file, write_text
 from modtf.base.words import tensorboard_line
 from modtf.engines.lock import locked
@@ -45,8 +45,11 @@ from modtf.models.own import MODELS
 from modtf.studies.point import OPTIONS, check_memory
 from modtf.tasks.cell import VARIANTS, Cell
 from modtf.tasks.protocol import PLACES, STRATEGIES, preset
+from modtf.training.machine import default_workers, has_gpu
+from modtf.training.xla import is_too_short_for_xla
 
 RUN = "run.json"
+SHOWN = 5  # settings that differ
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -85,9 +88,13 @@ def check_folder(out: Path, cells: Sequence[Cell], best: str | None = None) -> s
     configuration |= {"best": best} if best else {}
     text = json.dumps(configuration, indent=1, sort_keys=True)
     path = out / RUN
-    if path.exists() and regular_file(path).read_bytes() != text.encode():
+    if path.exists() and (found := regular_file(path).read_bytes()) != text.encode():
+        with suppress(ValueError):
+            found = json.loads(found)
+        differ = differences(found, json.loads(text)) if isinstance(found, dict) else ["it is damaged"]
+        shown = "; ".join([*differ[:SHOWN], *(["..."] if len(differ) > SHOWN else [])])
         raise ValueError(
-            f"--out={out} holds results of another configuration ({path}). Choose another folder."
+            f"--out={out} holds results of another configuration ({path}): {shown}. Choose another folder."
         )
     return text
 
@@ -148,6 +155,13 @@ def announce(plain: Sequence[Cell], label: str, out: Path, values: flags.FlagVal
         f"{values.preset}). Writing to {out}",
         flush=True,
     )
+    short = [cell.variant for cell in plain if is_too_short_for_xla(cell)]
+    if short and not has_gpu():
+        print(
+            f"Trained without XLA, because so few steps do not repay compilation: {', '.join(short)}. "
+            "MODTF_XLA=1 compiles them.",
+            flush=True,
+        )
     for namespace in OPTIONS:
         given = [(cell.variant, getattr(cell, namespace)) for cell in plain]
         for name in dict.fromkeys(name for _, options in given for name in options):
@@ -169,7 +183,6 @@ def train(
     where to train or to make the data.
     """
     from modtf.engines.state import write_asked
-    from modtf.training.machine import default_workers
 
     workers = default_workers() if values.workers is None else check_integer("--workers", values.workers, 1)
     placed = [name for name in ("strategy", "data") if values[name].value != "auto"]
@@ -211,7 +224,9 @@ def train_here(cells: Sequence[Cell], out: Path, strategy: Any, values: flags.Fl
     from modtf.engines.cell import run_cell
     from modtf.engines.state import state_of
 
-    for cell in cells:
+    for number, cell in enumerate(cells, 1):
+        if len(cells) > 1:
+            print(f"{cell.variant}, {number} of {len(cells)}", flush=True)
         if remark := state_of(cell, out).remark(cell.folder):
             print(remark, flush=True)
         run_cell(cell, out, strategy=strategy, data=values.data, wait=values.wait)

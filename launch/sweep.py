@@ -62,6 +62,10 @@ def define_flags(values: flags.FlagValues) -> None:
     define_study(values)
     define.string("out", None, "The folder to write to. The default is runs/STUDY.")
     define.bool("dry_run", False, "List the cells with their estimated cost, and run nothing.")
+    words = (
+        "With --dry_run: measure a few steps of one cell per architecture on this machine, in place of the "
+    )
+    define.bool("measure_cost", False, f"{words}known speed of a core.")
     define_engines(values)
     define_best(values)
     define_kind_flags(values, several=True)
@@ -93,7 +97,7 @@ def main(values: flags.FlagValues) -> None:
     models = sum(len(cell.members) for cell in cells)
     print(f"{name}: {plural(len(cells), 'cell')}, {plural(models, 'model')}. Writing to {out}", flush=True)
     if values.dry_run:
-        preview(cells, out, values.workers)
+        preview(cells, out, values.workers, values.measure_cost)
         return
     _run(cells, out, plugins, values)
 
@@ -131,15 +135,15 @@ def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], values: flags
     print(f"Look at it: {command_line('report', results=out, out=f'{out}_report')}")
 
 
-def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
+def preview(cells: Sequence[Cell], out: Path, workers: int | None, measured: bool = False) -> None:
     """Print every cell with its models, steps, estimated cost and state, then the sums."""
     from modtf.engines.state import state_of
     from modtf.studies.estimate import estimate
 
-    costs = estimate(cells, say=lambda line: print(line, flush=True))
+    costs = estimate(cells, measured, say=lambda line: print(line, flush=True))
     states = {cell.folder: state_of(cell, out).name for cell in cells}
     width = max(len(cell.label) for cell in cells)
-    print(f"\n{'cell'.ljust(width)}  models      steps  ~parameters      hours   GB  state")
+    print(f"\n{'cell'.ljust(width)}  models      steps   parameters      hours   GB  state")
     for cell, cost in zip(cells, costs, strict=True):
         print(
             f"{cell.label.ljust(width)}  {len(cell.members):6}  {cell.protocol.training.steps:9,}  "
@@ -154,19 +158,20 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None) -> None:
         f"\n{plural(len(cells), 'cell')} ({counts}), {plural(models, 'model')}. The models of a cell have "
         "the same shape."
     )
-    _print_sum(left, workers)
-    print(_accuracy(done, out))
+    _print_sum(left, workers, measured)
+    print(_accuracy(done, out, measured))
 
 
-def _print_sum(left: "Sequence[CostEstimate]", workers: int | None) -> None:
+def _print_sum(left: "Sequence[CostEstimate]", workers: int | None, measured: bool) -> None:
     """Print the total cost of the remaining cells."""
     from modtf.studies.estimate import on_accelerator
     from modtf.training.machine import accelerators, default_workers, processor_name, processors
 
     hours, longest = sum(cost.hours for cost in left), max((cost.hours for cost in left), default=0.0)
     size = min(workers or default_workers(), max(1, len(left)))
-    wall = max(hours / min(size, len(accelerators()) if on_accelerator() else processors()), longest)
-    device = accelerators()[0] if on_accelerator() else f"one core of {processor_name()}"
+    devices = accelerators() if measured and on_accelerator() else []
+    wall = max(hours / min(size, len(devices) or processors()), longest)
+    device = devices[0] if devices else f"one core of {processor_name()}" if measured else "a core"
     memory = max((cost.gigabytes for cost in left), default=0.0)
     print(
         f"Left to do: about {_time(hours)} of {device}, at least {_time(wall)} with {size} workers on this "
@@ -174,7 +179,7 @@ def _print_sum(left: "Sequence[CostEstimate]", workers: int | None) -> None:
     )
 
 
-def _accuracy(done: "Sequence[tuple[Cell, CostEstimate]]", out: Path) -> str:
+def _accuracy(done: "Sequence[tuple[Cell, CostEstimate]]", out: Path, measured: bool) -> str:
     """Return how far the estimates were off for the trained cells."""
     from modtf.results.schema import RESULTS, read_values
 
@@ -183,10 +188,8 @@ def _accuracy(done: "Sequence[tuple[Cell, CostEstimate]]", out: Path) -> str:
         frame = read_values(out / cell.folder / RESULTS)
         seconds = frame.loc[(frame["measure"] == "seconds") & (frame["checkpoint"] == "last"), "value"]
         ratios.append(seconds.sum() / 3600 / cost.training)
-    words = (
-        "One cell per architecture was measured, and the parameters of one variant at two widths were "
-        "counted. The others are estimated, in proportion to parameters and tokens"
-    )
+    words = "Costs are in proportion to parameters and tokens. "
+    words += "One cell per architecture was measured" if measured else "--measure_cost measures this machine"
     if not ratios:
         return f"{words}. Estimates may be wrong by a factor of two."
     ratios.sort()

@@ -90,7 +90,7 @@ class ModularModel(RoutedModel):
     """
 
     #: whether XLA compiles it: as requested (None), or never on a CPU (False): convolutions are slow there
-    compiled_by_xla: ClassVar[bool | None] = None
+    compiled_by_xla: bool | None = None
     #: whether each token has one rule, 0..R-1; False if features["rule"] stands for several rules in an order
     takes_single_rules: ClassVar[bool] = True
 

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,29 @@ def tensorboard_line(folder: Any) -> str:
 
 
 def progress_bar(*arguments: Any, shown: bool = True, **options: Any) -> Any:
-    """Return a tqdm bar with these arguments; in files and pipes it prints a line every `EVERY` seconds."""
+    """Return a tqdm bar with these arguments.
+
+    In files and pipes it prints a line at most every `EVERY` seconds, and its end; if it lasts for less,
+    nothing, unless `delay=0` is given.
+    """
     if not ("ipykernel" in sys.modules or sys.stderr.isatty()):
-        options |= {"file": _Lines(), "ncols": 100, "ascii": True}
-        options |= dict.fromkeys(("mininterval", "maxinterval", "delay"), EVERY)
+        lines = {"file": _Lines(), "ncols": 100, "ascii": True}
+        options = {"delay": EVERY, **options, **lines}
     bar: Any = tqdm
     return bar(*arguments, disable=not shown, **options)
 
 
 class _Lines:
-    """Standard error, where each state of a progress bar is a line."""
+    """Standard error, where states of a progress bar are lines: one in `EVERY` seconds, and the last."""
+
+    def __init__(self) -> None:
+        self._waiting, self._printed = "", -EVERY
 
     def write(self, text: str) -> None:
-        if words := text.strip():
-            print(words, file=sys.stderr, flush=True)
+        self._waiting = text.strip() or self._waiting
+        if self._waiting and (text == "\n" or time.monotonic() >= self._printed + EVERY):
+            print(self._waiting, file=sys.stderr, flush=True)
+            self._waiting, self._printed = "", time.monotonic()
 
     def flush(self) -> None:
         pass

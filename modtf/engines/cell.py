@@ -27,6 +27,7 @@ from modtf.engines.state import (
 )
 from modtf.engines.train_cell import shape_of, train_cell
 from modtf.evaluation.outputs import check_conditions, find_outputs
+from modtf.evaluation.programs import with_xla
 from modtf.models.architectures.sizes import check_size
 from modtf.models.base import ModularModel
 from modtf.models.build import build_cell, trains_alone
@@ -43,6 +44,7 @@ from modtf.training.fit import check_callbacks
 from modtf.training.machine import provenance
 from modtf.training.strategy import check_strategy, name_of
 from modtf.training.trainer import trainer_of
+from modtf.training.xla import is_too_short_for_xla
 
 MEMBERS = "members"  # in a cell's folder, holds a folder for every member
 _tried: set[Hashable] = set()  # shapes that passed the checks of `make_member`: keys, no kept objects
@@ -110,7 +112,7 @@ def run_cell(
         if state.name != "finished":
             train = train_in_turn if alone else train_cell
             with finishing(cell, out, state), _scope(strategy):
-                _begin(cell, folder, strategy)
+                _begin(cell, folder, model, strategy)
                 devices = strategy if isinstance(strategy, tuple) else ()
                 train(cell, model, folder, data=data, devices=devices, verbose=verbose, callbacks=callbacks)
     return folder
@@ -121,7 +123,7 @@ def train_and_report(cell: Cell, out: Path, report: Report) -> None:
     check_size(cell)
     in_turn, model, folder = trains_alone(cell), _model(cell), out / cell.folder
     train, turns = (train_in_turn, len(cell.members)) if in_turn else (train_cell, 1)
-    _begin(cell, folder)
+    _begin(cell, folder, model)
     train(cell, model, folder, verbose=False, callbacks=[_Reporting(cell, report, turns)])
 
 
@@ -143,11 +145,12 @@ class _Reporting(keras.callbacks.Callback):
         self.begun = epoch * self.params["steps"]
 
 
-def _begin(cell: Cell, folder: Path, strategy: Any = None) -> None:
+def _begin(cell: Cell, folder: Path, model: keras.Model, strategy: Any = None) -> None:
     """Make a cell's folder, remove what a killed process left in it, and write its config."""
     folder.mkdir(parents=True, exist_ok=True)
     remove_unfinished(folder)
     made_with = {**provenance(cell.protocol.training.precision), "strategy": name_of(strategy)}
+    made_with["xla"] = "on" if with_xla(model, True) else "off"
     write_config(cell, folder, provenance=made_with)
 
 
@@ -170,9 +173,17 @@ def _model(cell: Cell, strategy: Any = None) -> keras.Model:
             model = make_member(cell, cell.population.alone(0))
         else:
             model = build_cell(cell, cell.population)
+            if strategy is None:
+                _without_xla(cell, model)
     if check := getattr(trainer, "check_model", None):
         check(model, cell.task, **options)
     return model
+
+
+def _without_xla(cell: Cell, model: Any) -> None:
+    """Keep XLA from compiling a model on a CPU if its training is too short to repay that."""
+    if is_too_short_for_xla(cell):
+        model.compiled_by_xla = False
 
 
 def _scope(strategy: Any) -> contextlib.AbstractContextManager:
@@ -186,6 +197,7 @@ def make_member(cell: Cell, population: Population) -> keras.Model:
     differ in values only, so one is tried for all.
     """
     model = build_cell(cell, population)
+    _without_xla(cell, model)
     key = shape_of(replace(cell, members=cell.members[:1]), model)
     if key in _tried:
         return model

@@ -1,6 +1,7 @@
 """Runs the unfinished cells of a study with an engine, under one progress bar."""
 
 import contextlib
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -114,8 +115,9 @@ class StudyProgress:
         self._steps = dict.fromkeys(self.left, 0)
         self._begun, self._member_steps = time.monotonic(), 0
         work = sum(_step_work(cell) * cell.protocol.training.steps for cell in cells)
-        self._bar = progress_bar(total=work, bar_format=FORMAT, smoothing=0, shown=shown)
-        self._describe()
+        self._bar = progress_bar(total=work, bar_format=FORMAT, smoothing=0, shown=shown, delay=0)
+        self._in_file = shown and not sys.stderr.isatty()
+        self._describe(0)
         self.say, self.close = self._bar.write, self._bar.close
 
     def look(self) -> None:
@@ -127,15 +129,20 @@ class StudyProgress:
                 continue
             del self.left[name]
             self.done += 1
-            folder = self.out / name
-            if reason := error_of(folder):
-                self.failed += 1
-                self.say(f"{name} failed; {reason}")
-            elif lost := read_json(folder / MANIFEST).get("diverged"):
-                one = "task {data_seed}, seed {seed} at step {step}"
-                self.say(f"{name} finished; diverged: {'; '.join(one.format(**member) for member in lost)}")
             self._count(cell, cell.protocol.training.steps)
-        self._describe()
+            if news := self._end_of(name):
+                self.say(f"{name} {news}")
+        self._describe(sum(name in self.left and not steps for name, (_, steps) in holding.items()))
+
+    def _end_of(self, name: str) -> str:
+        """Return what to say of a cell that has ended; in a file every cell has its line."""
+        if reason := error_of(self.out / name):
+            self.failed += 1
+            return f"failed; {reason}"
+        if lost := read_json(self.out / name / MANIFEST).get("diverged"):
+            one = "task {data_seed}, seed {seed} at step {step}"
+            return f"finished; diverged: {'; '.join(one.format(**member) for member in lost)}"
+        return "finished" if self._in_file else ""
 
     def _count(self, cell: Cell, steps: int) -> None:
         """Note how many steps of a cell are finished."""
@@ -149,10 +156,11 @@ class StudyProgress:
         """Members x steps per second."""
         return self._member_steps / max(time.monotonic() - self._begun, 1e-9)
 
-    def _describe(self) -> None:
-        failed = f", {self.failed} failed" if self.failed else ""
+    def _describe(self, compiling: int) -> None:
+        states = {"failed": self.failed, "compiling": compiling}
+        more = "".join(f", {count} {name}" for name, count in states.items() if count)
         self._bar.set_postfix_str(f"{self.speed:,.0f} members x steps/s", refresh=False)
-        self._bar.set_description_str(f"cells {self.done}/{self.total}{failed}", refresh=False)
+        self._bar.set_description_str(f"cells {self.done}/{self.total}{more}")
 
 
 def _step_work(cell: Cell) -> int:

@@ -159,7 +159,7 @@ def shape_of(cell: Cell, model: keras.Model) -> Hashable:
     return type(model), routers, type(cell.task.family), json.dumps(config, sort_keys=True)
 
 
-def _reuse_key(cell: Cell, model: keras.Model, data: str) -> Hashable:
+def _reuse_key(cell: Cell, model: Any, data: str) -> Hashable:
     """Return a key that is equal for cells that can share a model; None if this model cannot be shared."""
     trainer, shape = cell.task.family.variant(cell.variant).trainer, shape_of(cell, model)
     if trainer != TRAINER and not getattr(resolve(trainer), "reusable", False):  # it may freeze weights
@@ -167,4 +167,4 @@ def _reuse_key(cell: Cell, model: keras.Model, data: str) -> Hashable:
     if shape is None or keras.backend.backend() != "tensorflow":
         return None
     alone = model.distribute_strategy.num_replicas_in_sync == 1
-    return (shape, data, kernels()) if alone else None
+    return (shape, data, kernels(), model.compiled_by_xla) if alone else None

@@ -116,7 +116,9 @@ def programs_of(model: keras.Model) -> Iterator[None]:
 def with_xla(model: keras.Model, asked: bool | str) -> bool | str:
     """Return whether XLA compiles a model: as requested, but never on a CPU if its architecture forbids it.
 
-    The environment variable `MODTF_XLA=0`, for debugging and tests, turns XLA off for every model.
+    The environment variable `MODTF_XLA=0`, for debugging and tests, turns XLA off for every model. Cells that
+    are too short for XLA (`modtf.training.xla`) have `compiled_by_xla = False`; `MODTF_XLA=1` compiles
+    them.
     """
     forbidden = on_cpu() and getattr(model, "compiled_by_xla", None) is False
     return False if forbidden or os.environ.get("MODTF_XLA") == "0" else asked

@@ -1,19 +1,24 @@
-"""The cost of a study, estimated from a few steps of one cell per architecture.
+"""The cost of a study, from sizes in closed form and the speed of each architecture on one core.
+
+On request, a few steps of one cell per architecture are measured instead.
 
 The time of a step is proportional to its operations, parameters x tokens. `SMALL` more parameters represent
-work that does not grow with the model. Parameters grow with the square of the width, whatever the rules, as
-in published sizes. Settings, variants and options are assumed to cost the same, and so is a member of few or
-many. Evaluation costs a third of a step per token, because it has no backward pass.
+work that does not grow with the model. Settings, variants and options are assumed to cost the same, and so is
+a member of few or many. Evaluation costs a third of a step per token, because it has no backward pass.
 
-On a CPU the time is CPU time, which other users do not increase. An accelerator works while Python goes on,
-so there it is wall time. All members of the cell are then measured, because they train in parallel.
+Parts of plug-ins have no closed form. Their models are built at the two smallest widths, and parameters are
+taken to grow with the square of the width.
+
+On a CPU the measured time is CPU time, which other users do not increase. An accelerator works while Python
+goes on, so there it is wall time. All members of the cell are then measured, because they train in parallel.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from modtf.models.architectures.closed_form import SIZES, Size, num_parameters
 from modtf.models.own import MODELS
 from modtf.tasks.cell import Cell
 from modtf.tasks.memory import cell_bytes
@@ -30,6 +35,8 @@ ENOUGH = 0.5  # seconds of steps
 
 BASE_GB = 1.0  # TensorFlow and its programs
 COPIES = 8  # of every parameter: value, gradient, two moments, best, and one in a checkpoint
+
+OTHER = Size(lambda *_: 0, 4e-11, 10.0)  # the speed of networks of plug-ins
 
 
 @dataclass(frozen=True)
@@ -50,25 +57,36 @@ class CostEstimate:
     parameters: int  # of one member
 
 
-def estimate(cells: Sequence[Cell], say: Callable[[str], None] = lambda line: None) -> list[CostEstimate]:
-    """Return the cost of every cell. One cell per architecture is measured; `say` is called before each."""
+def estimate(
+    cells: Sequence[Cell], measured: bool = False, say: Callable[[str], None] = lambda line: None
+) -> list[CostEstimate]:
+    """Return the cost of every cell: of a core, or `measured` on this machine, which takes one cell per
+    architecture. `say` is called before each.
+
+    Without measuring, TensorFlow is needed for parts of plug-ins only.
+    """
     kinds: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        kinds.setdefault(_kind(cell), []).append(cell)
-    sizes = {kind: _parameters(members) for kind, members in kinds.items()}
-    speeds: dict[tuple[str, str], Speed] = {}
-    for kind, members in kinds.items():
-        chosen = _to_measure(members, sizes[kind])
-        say(f"measuring {chosen.label}")
-        speeds[kind] = measure(chosen, sizes[kind](chosen))
-    return [_cost(cell, sizes[_kind(cell)](cell), speeds[_kind(cell)]) for cell in cells]
+        kinds.setdefault((cell.task.arch, cell.runs if cell.runs in MODELS else cell.network), []).append(
+            cell
+        )
+    costs: dict[str, CostEstimate] = {}
+    for (_, network), members in kinds.items():
+        parameters, size = _parameters(members), SIZES.get(network, OTHER)
+        speed, small, in_turn = Speed(size.factor, size.start), SMALL, size.in_turn
+        if measured:
+            chosen = _to_measure(members, parameters)
+            say(f"measuring {chosen.label}")
+            speed, small = measure(chosen, parameters[chosen.folder]), _small()
+        for cell in members:
+            turns = len(cell.members) if in_turn else 1
+            costs[cell.folder] = _cost(cell, parameters[cell.folder], speed, small, turns)
+    return [costs[cell.folder] for cell in cells]
 
 
-def _cost(cell: Cell, parameters: int, speed: Speed) -> CostEstimate:
-    from modtf.models.build import trains_alone
-
-    members, per_token = len(cell.members), speed.factor * (parameters + _small())
-    start = speed.start * (members if trains_alone(cell) else 1)
+def _cost(cell: Cell, parameters: int, speed: Speed, small: int, turns: int) -> CostEstimate:
+    members, per_token = len(cell.members), speed.factor * (parameters + small)
+    start = speed.start * turns
     training = start + members * per_token * cell.protocol.training.steps * cell.step_tokens
     evaluation = start + members * per_token * evaluation_tokens(cell) / BACKWARD  # compiled, too
     memory = BASE_GB + 1e-9 * sum(cell_bytes(cell, parameters, COPIES).values())
@@ -149,24 +167,23 @@ def _built_for(cell: Cell, most: int) -> Population:
     return population.alone(0) if trains_alone(cell) else population
 
 
-def _kind(cell: Cell) -> tuple[str, str]:
-    """Return the key of one measurement: a registered model, or an architecture with a family's data."""
-    return cell.task.arch, cell.runs if cell.runs in MODELS else cell.network
-
-
-def _parameters(cells: Sequence[Cell]) -> Callable[[Cell], int]:
-    """Return the parameters a + b e^2 of cells of one architecture, fitted to its two smallest widths."""
-    by_width = {cell.width: cell for cell in sorted(cells, key=lambda cell: -cell.task.num_rules)}
+def _parameters(cells: Sequence[Cell]) -> dict[str, int]:
+    """Return the parameters of cells of one architecture by folder: exactly, or those of plug-ins as
+    a + b e^2, fitted to the two smallest widths."""
+    known = {cell.folder: num_parameters(cell) for cell in cells}
+    by_width = {c.width: c for c in sorted(cells, key=lambda c: -c.task.num_rules) if known[c.folder] is None}
     counted = {width: parameters_of(by_width[width]) for width in sorted(by_width)[:2]}
-    (low, least), (high, more) = min(counted.items()), max(counted.items())
-    slope = (more - least) / (high**2 - low**2) if high > low else 0.0
-    return lambda cell: max(1, round(least + slope * (cell.width**2 - low**2)))
+    if counted:
+        (low, least), (high, more) = min(counted.items()), max(counted.items())
+        slope = (more - least) / (high**2 - low**2) if high > low else 0.0
+        fitted = {cell.folder: max(1, round(least + slope * (cell.width**2 - low**2))) for cell in cells}
+    return {name: fitted[name] if number is None else number for name, number in known.items()}
 
 
-def _to_measure(cells: Sequence[Cell], parameters: Callable[[Cell], int]) -> Cell:
+def _to_measure(cells: Sequence[Cell], parameters: Mapping[str, int]) -> Cell:
     """Return the middle one of the largest cells that can be measured quickly."""
     largest = LARGEST * (ACCELERATION if on_accelerator() else 1)
-    quick = [cell for cell in cells if step_flops(parameters(cell), cell.step_tokens) <= largest]
+    quick = [cell for cell in cells if step_flops(parameters[cell.folder], cell.step_tokens) <= largest]
     width = max(cell.width for cell in quick) if quick else min(cell.width for cell in cells)
     chosen = [cell for cell in cells if cell.width == width]
     return chosen[len(chosen) // 2]

@@ -169,8 +169,9 @@ class ProgressCallback(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self._bar = progress_bar(
-            total=self.total, initial=self.done, desc=self.label, unit="step", smoothing=0.1
+            total=self.total, initial=self.done, desc=self.label, unit="step", smoothing=0.1, delay=0
         )
+        self._bar.set_postfix_str("compiling")
 
     def on_epoch_begin(self, epoch, logs=None):
         self._last = -1

@@ -28,7 +28,12 @@ def processor_name() -> str:
 
 def default_workers() -> int:
     """Return one worker per processor, because small models leave a second thread idle; one with a GPU."""
-    return 1 if Path("/dev/nvidiactl").exists() else processors()
+    return 1 if has_gpu() else processors()
+
+
+def has_gpu() -> bool:
+    """Return whether this machine has a GPU of NVIDIA, without TensorFlow."""
+    return Path("/dev/nvidiactl").exists()
 
 
 def thread_variables(threads: int) -> dict[str, str]:

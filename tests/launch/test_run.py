@@ -54,7 +54,10 @@ def test_it_trains_and_compares_variants(finished):
     assert "mean over 2 models of one task" in printed
     assert "out: inputs x 2." in printed
     assert "Measured on 256 new examples under each condition, fewer than usual" in printed
+    assert progress.startswith("cells 0/2"), "progress in a file is lines, from the first moment"
+    assert "cells 2/2 100%" in progress.splitlines()[-1]
     assert not {"warning", "Traceback"} & set(progress.replace(":", " ").split())
+    assert all(f"{path.parent.name} finished" in printed for path in out.glob("*/results.csv"))
     (look,) = commands_in(printed)
     assert "scalars" in in_a_shell(f"{look} --inspect", out.parent)
     frame = load_results(str(out))
@@ -120,7 +123,8 @@ def test_again_it_prints_the_same_table_at_once(finished):
     out, printed, _ = finished
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     result = run(*SMALL, f"--out={out}", script=("-X", "importtime", "-m", "modtf.launch.run"))
-    assert result.stdout == printed
+    lines = printed.splitlines()
+    assert result.stdout.splitlines() == [line for line in lines if not line.endswith(" finished")]
     imported = {line.split("|")[-1].strip() for line in result.stderr.splitlines()}
     assert "pandas" in imported
     assert not imported & {"tensorflow", "keras"}
@@ -130,7 +134,8 @@ def test_again_it_prints_the_same_table_at_once(finished):
 def test_another_configuration_is_refused(finished):
     out, _, _ = finished
     result = run(*SMALL, "--learning_rate=0.1", f"--out={out}")
-    words = f"--out={out} holds results of another configuration ({out / 'run.json'}). Choose another folder."
+    words = f"--out={out} holds results of another configuration ({out / 'run.json'}): training."
+    words += "learning_rate is 0.01 there and 0.1 here. Choose another folder."
     assert (result.returncode, result.stderr) == (1, f"run.py: error: {words}\n")
 
 

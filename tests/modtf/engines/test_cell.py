@@ -37,10 +37,14 @@ def test_files(folder, small_cell):
     assert config == {**small_cell.to_dict(), "version": modtf.__version__, "manifest": True}
     versions = {module.__name__: module.__version__ for module in (modtf, tf, keras, np)}
     assert versions.items() <= made_with.items()
-    others = "python backend system processor accelerators precision strategy"
+    others = "python backend system processor accelerators precision strategy xla"
     assert set(made_with) - set(versions) == set(others.split())
     assert all(isinstance(value, str) and value for value in made_with.values())
-    assert (made_with["precision"], made_with["strategy"]) == ("float32", "one device")
+    assert (made_with["precision"], made_with["strategy"], made_with["xla"]) == (
+        "float32",
+        "one device",
+        "off",
+    )
 
 
 def test_results(folder, small_cell):

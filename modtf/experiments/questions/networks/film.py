@@ -11,10 +11,8 @@ from modtf.experiments.questions.networks.base import (
     QuestionNetwork,
     with_coordinates,
 )
+from modtf.experiments.questions.sizes import FILM_WORD, HIDDEN, PROJECTION, STATE
 from modtf.models.architectures import register_architecture
-
-#: sizes at width 64: word vectors 200, the GRU's state 1,024, the projection 512, the hidden layer 1,024
-WORD, STATE, PROJECTION, HIDDEN = 200 / 64, 16, 8, 16
 
 
 @register_architecture("film")
@@ -28,7 +26,7 @@ class FiLMNetwork(QuestionNetwork):
     def make_layers(self, blocks: int = 4):
         make, e = self.start(KAIMING), self.width
         count, side = check_integer("blocks", blocks, 1), self.side // 4
-        word, state = max(1, int(WORD * e)), STATE * e
+        word, state = max(1, int(FILM_WORD * e)), STATE * e
         self.words = make.embedding("words", self.num_rules, word)
         names = ("kernel", "recurrent", "bias")
         drawn = {f"{n}_initializer": make.uniform(f"gru_{n}", state**-0.5) for n in names}

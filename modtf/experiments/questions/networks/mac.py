@@ -10,10 +10,8 @@ from modtf.experiments.questions.networks.base import (
     QuestionNetwork,
     with_coordinates,
 )
+from modtf.experiments.questions.sizes import HIDDEN, MAC_WORD, MEMORY
 from modtf.models.architectures import register_architecture
-
-#: sizes at width 64: word vectors 300, controls and memories 128, the hidden layer 1,024
-WORD, MEMORY, HIDDEN = 300 / 64, 2, 16
 
 
 @register_architecture("mac")
@@ -27,7 +25,11 @@ class MACNetwork(QuestionNetwork):
 
     def make_layers(self, cells: int = 12):
         make, e, d = self.start(XAVIER, zero_biases=True), self.width, MEMORY * self.width
-        count, places, word = check_integer("cells", cells, 1), (self.side // 4) ** 2, max(1, int(WORD * e))
+        count, places, word = (
+            check_integer("cells", cells, 1),
+            (self.side // 4) ** 2,
+            max(1, int(MAC_WORD * e)),
+        )
         self.words = make.embedding("words", self.num_rules, word, bound=1.0)
         self.onward, self.backward = (_lstm(make, name, word, e) for name in ("onward", "backward"))
         self.stem = make.stem("stem", self.channels + 2, e, d)

@@ -5,10 +5,9 @@ from keras import ops
 
 from modtf.base.checks import check_choice, check_integer
 from modtf.experiments.questions.networks.base import PYTORCH, Layers, QuestionNetwork
+from modtf.experiments.questions.sizes import HIDDEN, MEMORY
 from modtf.models.architectures import register_architecture
 
-#: sizes at width 64: the module 128, the hidden layer of the classifier 1,024
-MODULE, HIDDEN = 2, 16
 ENCODERS = {"all": 1, "group": 2}
 
 
@@ -23,7 +22,7 @@ class VectorNMN(QuestionNetwork):
 
     def make_layers(self, encoder: str = "all", blocks: int = 2):
         check_choice("encoder", encoder, ENCODERS)
-        make, e, d = self.start(PYTORCH), self.width, MODULE * self.width
+        make, e, d = self.start(PYTORCH), self.width, MEMORY * self.width
         names = [f"stem{number}" for number in range(ENCODERS[encoder])]
         self.stems = [make.stem(name, self.channels, e, d) for name in names]
         self.names = make.embedding("names", self.num_rules, d)
