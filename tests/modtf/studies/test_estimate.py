@@ -1,5 +1,6 @@
 """The estimated cost of a study, from made-up speeds and from a measured one."""
 
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_the_cost_of_every_study_is_estimated_without_building_a_model(name, mon
     assert all(cost.hours > cost.training > 0 and cost.parameters > 1 for cost in costs)
 
 
-OPTIONS = [
+OPTIONS: list[dict[str, Any]] = [
     {"arch": "mlp", "variant": name} for name in ROUTERS if name not in {v.name for v in PUBLISHED}
 ] + [
     {"arch": "mlp", "variant": "top_k", "setting": "classification", "num_rules": 4, "router.modules": 7},

@@ -29,7 +29,7 @@ def test_it_takes_what_training_says():
     assert (model.loss["target"].setting, model.loss["target"].dtype) == ("regression", "float64")
     compile_model(model, POPULATION, replace(training, optimizer="sgd", schedule="cosine"))
     assert isinstance(model.optimizer, MemberSGD)
-    model.compiled_by_xla = False  # type: ignore[misc]  # as architectures say whose convolutions a CPU runs faster without
+    model.compiled_by_xla = False  # as architectures say whose convolutions a CPU runs faster without
     own = keras.losses.MeanSquaredError()
     compile_model(model, POPULATION, training, loss=own)
     assert (model.jit_compile, model.loss) == (False, {"target": own})
