@@ -132,17 +132,19 @@ class StudyProgress:
             self._count(cell, cell.protocol.training.steps)
             if news := self._end_of(name):
                 self.say(f"{name} {news}")
+            elif self._in_file:  # a line for every cell
+                print(f"{name} finished", file=sys.stderr, flush=True)
         self._describe(sum(name in self.left and not steps for name, (_, steps) in holding.items()))
 
     def _end_of(self, name: str) -> str:
-        """Return what to say of a cell that has ended; in a file every cell has its line."""
+        """Return what a reader should know of a cell that has ended."""
         if reason := error_of(self.out / name):
             self.failed += 1
             return f"failed; {reason}"
         if lost := read_json(self.out / name / MANIFEST).get("diverged"):
             one = "task {data_seed}, seed {seed} at step {step}"
             return f"finished; diverged: {'; '.join(one.format(**member) for member in lost)}"
-        return "finished" if self._in_file else ""
+        return ""
 
     def _count(self, cell: Cell, steps: int) -> None:
         """Note how many steps of a cell are finished."""
