@@ -45,8 +45,8 @@ from modtf.models.own import MODELS
 from modtf.studies.point import OPTIONS, check_memory
 from modtf.tasks.cell import VARIANTS, Cell
 from modtf.tasks.protocol import PLACES, STRATEGIES, preset
-from modtf.training.machine import default_workers, has_gpu
-from modtf.training.xla import is_too_short_for_xla
+from modtf.training.machine import default_workers
+from modtf.training.xla import note_on_xla
 
 RUN = "run.json"
 SHOWN = 5  # settings that differ
@@ -155,13 +155,6 @@ def announce(plain: Sequence[Cell], label: str, out: Path, values: flags.FlagVal
         f"{values.preset}). Writing to {out}",
         flush=True,
     )
-    short = [cell.variant for cell in plain if is_too_short_for_xla(cell)]
-    if short and not has_gpu():
-        print(
-            f"Trained without XLA, because so few steps do not repay compilation: {', '.join(short)}. "
-            "MODTF_XLA=1 compiles them.",
-            flush=True,
-        )
     for namespace in OPTIONS:
         given = [(cell.variant, getattr(cell, namespace)) for cell in plain]
         for name in dict.fromkeys(name for _, options in given for name in options):
@@ -188,6 +181,8 @@ def train(
     placed = [name for name in ("strategy", "data") if values[name].value != "auto"]
     if placed and values.workers is not None and workers > 1:
         raise ValueError(f"--workers and --{placed[0]} cannot both be given. Leave one out.")
+    if note := note_on_xla(unfinished):
+        print(note, flush=True)
     left_out = refused(unfinished, alone=len(cells) == 1)
     if len(left_out) == len(cells):
         raise ValueError("no variant is left to run; the reasons are printed above.")

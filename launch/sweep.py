@@ -45,6 +45,7 @@ from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.studies.grid import shard_of
 from modtf.studies.point import check_memory
 from modtf.tasks.cell import Cell
+from modtf.training.xla import note_on_xla
 
 if TYPE_CHECKING:
     from modtf.engines import Engine
@@ -122,6 +123,8 @@ def engine_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "En
 def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], values: flags.FlagValues) -> None:
     from modtf.engines.run_study import run_study
 
+    if note := note_on_xla(cells):
+        print(note, flush=True)
     with closing(engine_of(cells, out, values)) as engine:
         summary = run_study(cells, out, engine, plugins=plugins, retry_failed=values.retry_failed)
     failed = summary.failed
