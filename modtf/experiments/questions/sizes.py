@@ -14,7 +14,7 @@ FILM_WORD, STATE, PROJECTION, HIDDEN = 200 / 64, 16, 8, 16
 MAC_WORD, MEMORY = 300 / 64, 2
 
 
-@register_size("vqa", 1.4e-11, 10.0, in_turn=True)
+@register_size("vqa", 9.9e-9, 6.0, in_turn=True)
 def vqa(cell: Cell, modules: int, kind: str, library: str = ROUTED_ENCODER) -> int:
     """Return the parameters of `modtf.experiments.questions.networks.vqa`."""
     if "modules" in cell.router:
@@ -30,7 +30,7 @@ def vqa(cell: Cell, modules: int, kind: str, library: str = ROUTED_ENCODER) -> i
     return known.num_parameters(cell.width) + router
 
 
-@register_size("film", 1.4e-11, 10.0, in_turn=True)
+@register_size("film", 3.8e-9, 11.0, in_turn=True)
 def film(cell: Cell, modules: int, kind: str, blocks: int = 4) -> int:
     """Return the parameters of `modtf.experiments.questions.networks.film`."""
     e, words = cell.width, cell.task.num_rules
