@@ -115,7 +115,9 @@ class StudyProgress:
         self._steps = dict.fromkeys(self.left, 0)
         self._begun, self._member_steps = time.monotonic(), 0
         work = sum(_step_work(cell) * cell.protocol.training.steps for cell in cells)
-        self._bar = progress_bar(total=work, bar_format=FORMAT, smoothing=0, shown=shown, delay=0)
+        words = f"cells {self.done}/{self.total}"
+        how = {"bar_format": FORMAT, "smoothing": 0, "shown": shown, "delay": 0}
+        self._bar = progress_bar(total=work, desc=words, **how)
         self._in_file = shown and not sys.stderr.isatty()
         self._describe(0)
         self.say, self.close = self._bar.write, self._bar.close
