@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from modtf.base.plugins import load_plugin
 from modtf.base.words import plural, progress_bar
@@ -116,7 +117,7 @@ class StudyProgress:
         self._begun, self._member_steps = time.monotonic(), 0
         work = sum(_step_work(cell) * cell.protocol.training.steps for cell in cells)
         words = f"cells {self.done}/{self.total}"
-        how = {"bar_format": FORMAT, "smoothing": 0, "shown": shown, "delay": 0}
+        how: Any = {"bar_format": FORMAT, "smoothing": 0, "shown": shown, "delay": 0}
         self._bar = progress_bar(total=work, desc=words, **how)
         self._in_file = shown and not sys.stderr.isatty()
         self._describe(0)
