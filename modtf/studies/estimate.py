@@ -36,7 +36,7 @@ ENOUGH = 0.5  # seconds of steps
 BASE_GB = 1.0  # TensorFlow and its programs
 COPIES = 8  # of every parameter: value, gradient, two moments, best, and one in a checkpoint
 
-OTHER = Size(lambda *_: 0, 4e-11, 10.0)  # the speed of networks of plug-ins
+OTHER = Size(lambda *_: 0, 6e-11, 10.0)  # the speed of networks of plug-ins
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from modtf.tasks.cell import Cell
 COLOURS = 3  # channels of an image
 
 
-@register_size("corruptions", 1.4e-11, 10.0, in_turn=True)
+@register_size("corruptions", 8.9e-10, 3.0, in_turn=True)
 def corruptions(
     cell: Cell, modules: int, kind: str, labelled: bool = False, site: int | None = None, **_: Any
 ) -> int:

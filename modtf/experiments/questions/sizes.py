@@ -41,7 +41,7 @@ def film(cell: Cell, modules: int, kind: str, blocks: int = 4) -> int:
     return question + image + _classifier(cell, last, HIDDEN * e)
 
 
-@register_size("mac", 1.4e-11, 30.0, in_turn=True)
+@register_size("mac", 8.0e-9, 30.0, in_turn=True)
 def mac(cell: Cell, modules: int, kind: str, cells: int = 12) -> int:
     """Return the parameters of `modtf.experiments.questions.networks.mac`."""
     e, d, words = cell.width, MEMORY * cell.width, cell.task.num_rules
@@ -51,7 +51,7 @@ def mac(cell: Cell, modules: int, kind: str, cells: int = 12) -> int:
     return question + units + _stem(_channels(cell) + 2, e, d) + _classifier(cell, 2 * d, HIDDEN * e, False)
 
 
-@register_size("vector_nmn", 1.4e-11, 15.0, in_turn=True)
+@register_size("vector_nmn", 8.0e-9, 12.0, in_turn=True)
 def vector_nmn(cell: Cell, modules: int, kind: str, encoder: str = "all", blocks: int = 2) -> int:
     """Return the parameters of `modtf.experiments.questions.networks.vector_nmn`."""
     e, d = cell.width, MEMORY * cell.width
