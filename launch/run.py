@@ -46,7 +46,7 @@ from modtf.studies.point import OPTIONS, check_memory
 from modtf.tasks.cell import VARIANTS, Cell
 from modtf.tasks.protocol import PLACES, STRATEGIES, preset
 from modtf.training.machine import default_workers
-from modtf.training.xla import note_on_xla
+from modtf.training.xla import is_too_short_for_xla, note_on_xla
 
 RUN = "run.json"
 SHOWN = 5  # settings that differ
@@ -172,8 +172,8 @@ def train(
 ) -> list[Cell]:
     """Train the unfinished cells, registered models first; return those that cannot be built or have failed.
 
-    Several cells train in worker processes. A single one trains in this process, as do all if a flag says
-    where to train or to make the data.
+    Several cells train in worker processes. A single one trains in this process, as do all if they are short,
+    or a flag says where to train or to make the data.
     """
     from modtf.engines.state import write_asked
 
@@ -188,7 +188,8 @@ def train(
         raise ValueError("no variant is left to run; the reasons are printed above.")
     todo = [cell for cell in unfinished if cell not in left_out]
     todo.sort(key=lambda cell: cell.runs not in MODELS)  # user models may fail
-    here = bool(placed) or min(workers, len(todo)) == 1
+    short = values.workers is None and all(map(is_too_short_for_xla, todo))  # to start workers costs more
+    here = bool(placed) or short or min(workers, len(todo)) == 1
     strategy = strategy_for(todo, values) if here else None
     for cell in todo if not values.wait else ():
         with locked(out, cell.folder):  # otherwise the error names the process
