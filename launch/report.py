@@ -48,7 +48,12 @@ def define_flags(values: flags.FlagValues) -> None:
     words = "Print which measures track specialisation, and which do not."
     define.bool("measures", False, words)
     words = "; ".join(f"{name}: {meant}" for name, meant in CHECKPOINT_WORDS.items())
-    define.enum("checkpoint", None, CHOICES, f"{words}. The default is the family's: tail.")
+    define.enum(
+        "checkpoint",
+        None,
+        CHOICES,
+        f"{words}. The default is last if learning rates end at 0, else the family's, usually tail.",
+    )
     define.list("protocol", [], "Keep only cells of these protocols.")
     define.list("variant", [], "Keep only these variants, with any options. The default is all.")
     words = "Draw only these figures, and judge claims only if --claims is given: "

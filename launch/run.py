@@ -60,7 +60,8 @@ def define_flags(values: flags.FlagValues) -> None:
     define_best(values)
     define = Definer(values)
     words = "The checkpoint to print: tail (the mean of the last ten evaluations), last or best. All are "
-    define.string("checkpoint", None, f"{words}written. The default is the family's, usually tail.")
+    words += "written. The default is last if the learning rate ends at 0, else the family's, usually tail."
+    define.string("checkpoint", None, words)
     words = (
         "mirrored: all local GPUs share every batch. members: each GPU trains some of the members. auto: one "
     )
@@ -116,7 +117,7 @@ def main(values: flags.FlagValues) -> None:
     configuration = check_folder(out, plain, values.best)
     from modtf.results.schema import CHECKPOINTS  # pandas takes time
 
-    checkpoint = values.checkpoint or first.task.family.checkpoint
+    checkpoint = values.checkpoint or first.checkpoint
     check_choice("--checkpoint", checkpoint, CHECKPOINTS)
     unfinished = _unfinished(cells, out)
     if unfinished:

@@ -38,6 +38,13 @@ def _refuse_copies(rows: pd.DataFrame) -> None:
         )
 
 
+def _default_checkpoint(results: pd.DataFrame, cells: Sequence[CellFolder]) -> str:
+    """Return the default of all cells; that of the families if cells differ, or are not known."""
+    folders = set(results["folder"].astype(str))
+    defaults = {cell.definition.checkpoint for cell in cells if str(cell.path) in folders}
+    return defaults.pop() if len(defaults) == 1 else family_attribute(results, "checkpoint")
+
+
 class TrainedModels:
     """Results, histories and activations of models, and parts of them; `Study` adds tables and figures."""
 
@@ -61,7 +68,7 @@ class TrainedModels:
                 "modtf.load_results returns."
             )
         check_level(level)
-        self.checkpoint = checkpoint if checkpoint is not None else family_attribute(results, "checkpoint")
+        self.checkpoint = checkpoint if checkpoint is not None else _default_checkpoint(results, cells)
         rows = select_protocols(with_categories(results), protocols)
         self._every = with_kinds(with_variants(rows))  # all checkpoints
         self.results = select_checkpoint(self._every, self.checkpoint)

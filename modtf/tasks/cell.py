@@ -82,6 +82,16 @@ class Cell:
         return self.protocol.replace(**{name: getattr(common.training, name) for name in same})
 
     @property
+    def checkpoint(self) -> str:
+        """The default checkpoint: the family's own, but "last" in place of "tail" if the learning rate ends at 0.
+
+        "tail" averages over checkpoints of a constant rate. Under a schedule their rates differ by orders of
+        magnitude.
+        """
+        own = self.task.family.checkpoint
+        return "last" if own == "tail" and self.protocol.training.schedule else own
+
+    @property
     def label(self) -> str:
         """A readable name, for folders and progress bars. It is never parsed."""
         parts = [self.task.kind, f"r{self.task.num_rules}", f"e{self.width}", self.variant]
