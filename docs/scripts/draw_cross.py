@@ -61,8 +61,7 @@ def cross(study: modtf.Study, crossed: Path = CROSSED) -> pd.DataFrame:
         asked = pd.read_csv(crossed)
         asked = asked[asked["cell"].isin(own["cell"])]
         measure = family.performance_measure(setting)
-        constant = final_performance(part).groupby(["data_seed", "seed"], observed=True)["constant"].median()
-        constant = constant.rename("value").reset_index()
+        constant = best_constant(part)
         for where, name in {IN: measure, OUT: f"{measure}_{family.headline}"}.items():
             here = own[own["distribution"] == where]
             best = _dose(here, RIGHT, "")
@@ -80,6 +79,12 @@ def cross(study: modtf.Study, crossed: Path = CROSSED) -> pd.DataFrame:
                 ends |= dict(zip(SHARES, share, strict=True)) | {"loss": rows["value"].mean()}
                 found.append({**shared, "trained": trained, "asked": said, **ends})
     return pd.DataFrame(found)
+
+
+def best_constant(part: modtf.Study) -> pd.DataFrame:
+    """Return the loss or error of the best constant answer in distribution: data_seed, seed and value."""
+    constant = final_performance(part).groupby(["data_seed", "seed"], observed=True)["constant"].median()
+    return constant.rename("value").reset_index()
 
 
 def share_table(table: pd.DataFrame) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from draw_cross import COSINE, ENDS, RULES, WRONG, cross
+from draw_cross import COSINE, ENDS, RULES, WRONG, best_constant, cross
 from draw_judged import read as read_routers
 from draw_open_questions import read as read_open_questions
 from draw_seeds import agreement
@@ -21,7 +21,6 @@ from open_questions_tables import losses, models
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims import mean_evidence
-from modtf.analysis.learned import final_performance
 from modtf.analysis.ratios import ratios_to
 from modtf.analysis.tracking import BY_RULES
 from modtf.experiments.modarch.given import Dose, with_doses
@@ -66,7 +65,7 @@ def routing_by_the_rule(studies: Studies) -> str:
     return f"""\
 ## 1. Perfect routing helps where rules are linear
 
-In MLP regression the oracle, with one module per rule, has {_ci(oracle["MLP"], " times the loss")} of `modular`, which learns its routing: {loss["gt_modular"]:.2g} against {loss["modular"]:.2g}.
+In MLP regression the oracle, with one module per rule, has {_ci(oracle["MLP"], " times the loss")} of `modular`, which learns its routing: {_loss(loss["gt_modular"])} against {_loss(loss["modular"])}.
 [Limit](open_questions.md): where rules are small networks, the oracle has {_ci(oracle["MLP, rules are networks"], " times the loss")}.
 
 ![The oracle's loss over that of modular](images/findings_1.png)
@@ -129,8 +128,7 @@ With half of every token's weight on wrong modules it keeps {_percent(found["hal
 def shares(studies: Studies) -> dict[str, Ends]:
     """Return the loss of fixed routings in % of the best constant answer's, in regression."""
     part = _by_kind(studies.misrouting)[MLP]
-    constant = final_performance(part).groupby(MEMBER, observed=True)["constant"].median()
-    constant = constant.rename("value").reset_index()
+    constant = best_constant(part)
     routings = {"perfect": RIGHT, "half of the weight wrong": HALF, "a tenth of tokens wrong": TENTH}
     found = {}
     for name, which in routings.items():
@@ -158,12 +156,13 @@ def alignment_and_price(studies: Studies) -> str:
     """Return two matrices of equal alignment, and whether better aligned routers perform better."""
     part = _by_kind(studies.misrouting)[MLP]
     half, shared = (_ends(_fixed(part, which, OUT), _fixed(part, RIGHT, OUT)) for which in (HALF, SHARED))
-    perfect = _fixed(part, RIGHT, OUT)["value"].mean()
+    perfect, loss = (_loss(_fixed(part, which, OUT)["value"].mean()) for which in (RIGHT, SHARED))
     mlp, rnn = (_within_tasks(_by_kind(studies.routers)[kind]) for kind in (MLP, RNN))
     return f"""\
 ## 5. Equal alignment can hide very different costs
 
-Out of distribution, routing that shares two modules between two rules has {_ci(shared, " times perfect routing's loss")} of {perfect:.2g}; a mixture with the same alignment has {half[0]:.2g} times it.
+Out of distribution, routing that shares two modules between two rules has {_ci(shared, " times perfect routing's loss")}: {loss} against {perfect}.
+A mixture with the same alignment has {_ci(half, " times it")}.
 [Limit](misrouting.md): both matrices are made by hand. Among learned routers, alignment and loss correlate in the RNN, {_ci(rnn)}, and perhaps in the MLP, {_ci(mlp)}.
 """
 
@@ -225,7 +224,7 @@ def draw(studies: Studies, folder: Path = DOCS / "images") -> list[Path]:
     _points(axes[0], oracle)
     axes[0].axvline(1, color="#999999", lw=0.8)
     axes[0].set(xscale="log", xlabel="loss of the oracle / loss of modular\n← better")
-    axes[0].set_xticks([0.1, 0.3, 1, 3], ["0.1", "0.3", "1", "3"])
+    axes[0].set_xticks([0.01, 0.1, 1], ["0.01", "0.1", "1"])
     for name, shift, colour in (("modular", 0.12, "#0072B2"), ("modular_op", -0.12, "#D55E00")):
         _points(axes[1], {kind: values[name] for kind, values in found.items()}, name, shift, colour)
     axes[1].axvline(1 - 1 / NUM_RULES, color="#999999", lw=0.8)
@@ -233,7 +232,7 @@ def draw(studies: Studies, folder: Path = DOCS / "images") -> list[Path]:
     axes[1].legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.08))
     _points(axes[2], shares(studies))
     axes[2].set(xscale="log", xlabel="loss, % of the spread of the labels\n← better")
-    axes[2].set_xticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
+    axes[2].set_xticks([0.003, 0.01, 0.03, 0.1, 0.3, 1], ["0.003", "0.01", "0.03", "0.1", "0.3", "1"])
     paths = []
     for number, figure in enumerate((first, second, third), 1):
         FigureCanvasAgg(figure)
@@ -301,6 +300,11 @@ def _ci(ends: Ends, unit: str = "") -> str:
     """Return "0.66 times the loss (0.58 to 0.76)"."""
     value, low, high = (f"{end:.2f}" if abs(end) < 1 else f"{end:.2g}" for end in ends)
     return f"{value}{unit} ({low} to {high})"
+
+
+def _loss(value: float) -> str:
+    """Return two significant digits without an exponent."""
+    return np.format_float_positional(value, precision=2, fractional=False, trim="k", min_digits=2)
 
 
 def _percent(ends: Ends) -> str:

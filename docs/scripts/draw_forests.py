@@ -47,7 +47,8 @@ def draw(folder: Path = DOCS / "images") -> None:
     for axes, (setting, name) in zip(figure.subplots(1, 2, sharey=True), ROUTERS.items(), strict=True):
         ratios = {row["router"]: row["/ perfect, cosine, in"] for row in rows_of(name)}
         what = "loss" if setting == "regression" else "error"
-        forest(axes, ratios, f"{what} / perfect routing's {what}", (1, 2, 5, 10, 20, 40))
+        ticks = (1, 10, 100) if setting == "regression" else (1, 2, 5, 10)
+        forest(axes, ratios, f"{what} / perfect routing's {what}", ticks)
         axes.set_title(f"MLP {setting}", size=10)
     figure.savefig(folder / "routers.png", dpi=110, metadata={"Software": None})
     figure = Figure(figsize=(11, 2.4), layout="constrained")
@@ -59,7 +60,7 @@ def draw(folder: Path = DOCS / "images") -> None:
             axes,
             {row["variants"]: row["cosine, in"] for row in rows if row["task type"] == kind},
             "ratio of losses" if "regression" in kind else "ratio of errors",
-            (0.1, 0.2, 0.5, 1, 2),
+            (0.01, 0.1, 1) if kind == "MLP regression" else (0.2, 0.5, 1, 2),
         )
         axes.set_title(kind, size=10)
     figure.savefig(folder / "study.png", dpi=110, metadata={"Software": None})

@@ -97,7 +97,7 @@ def _routing(frame: pd.DataFrame) -> str:
 def finite(study: modtf.Study) -> Answer:
     """Return learning curves, the gap between test and training loss, and the examples that variants need."""
     looks, curves, gaps, needs, matches = [], [], [], [], []
-    for checkpoint in ("best", "tail"):
+    for checkpoint in ("best", "last"):
         frame = models(study.at(checkpoint), "num_train")
         for (family, size), part in frame.groupby(["family", "num_train"]):
             shared = {"family": family, "num_train": f"{size:,.0f}", "checkpoint": checkpoint}
@@ -135,9 +135,9 @@ Examples that another variant needs for the loss that `{ORACLE}` reaches with th
 
 {wide(need, ["family", "checkpoint", "variant"])}
 
-Test loss minus training loss at the end of training (`tail`):
+Test loss minus training loss at the end of training (`last`):
 
-{wide(gap[gap["checkpoint"] == "tail"].assign(column=gap["variant"]), ["family", "num_train"])}"""
+{wide(gap[gap["checkpoint"] == "last"].assign(column=gap["variant"]), ["family", "num_train"])}"""
     drawn = picture(
         curve.assign(x=curve["num_train"], panel="checkpoint " + curve["checkpoint"]),
         "open_questions_finite", "Test loss against the number of training examples",
