@@ -76,7 +76,7 @@ def made_results():
             rows += [
                 {**shared, "data_seed": task, "seed": seed, "checkpoint": checkpoint, "measure": measure,
                  "condition": condition, "value": value}
-                for checkpoint in ("tail", "best") for (measure, condition), value in found.items()
+                for checkpoint in ("tail", "last", "best") for (measure, condition), value in found.items()
             ]  # fmt: skip
     return pd.DataFrame(rows)
 
