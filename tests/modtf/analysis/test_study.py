@@ -40,6 +40,13 @@ def test_the_tail_is_the_default_and_others_can_be_asked_for(small_folder, small
     assert Study.read(small_folder).checkpoint == "best"
 
 
+def test_the_last_weights_are_the_default_if_learning_rates_end_at_0(tmp_path):
+    cosine = {**SMALL, "variants": ["modular"], "training": replace(TRAINING, schedule="cosine")}
+    assert Study.read(simulate(tmp_path, **cosine)).checkpoint == "last"
+    simulate(tmp_path, kinds=[("rnn", {})], **{**cosine, "training": TRAINING})
+    assert Study.read(tmp_path).checkpoint == "tail"  # of families whose rates differ
+
+
 def test_a_model_counts_once(small_folder):
     frame = load_results(small_folder)
     again = frame[frame["measure"] == "loss"].assign(folder="another")
