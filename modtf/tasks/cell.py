@@ -83,7 +83,7 @@ class Cell:
 
     @property
     def checkpoint(self) -> str:
-        """The default checkpoint: the family's own, or "last" in place of "tail" if the learning rate ends at 0.
+        """The default checkpoint: the family's own, or "last" in place of "tail" if the rate ends at 0.
 
         "tail" averages over checkpoints of a constant rate. Under a schedule their rates differ by orders of
         magnitude.
