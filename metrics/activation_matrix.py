@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 from modtf.base.checks import check_integer
 from modtf.base.memory import check_fits
 from modtf.metrics.distributions import Array, as_numbers, check_distributions, first_index, show_index
+from modtf.metrics.measure import Formula
 
 
 def check_activation_matrix(matrix: ArrayLike) -> Array:
@@ -99,6 +100,12 @@ def uniform_activation(num_rules: int, num_modules: int | None = None) -> Array:
 def can_specialise(A: Array) -> bool:
     """Return whether there are at least two rules and two modules. With fewer, every measure is NaN."""
     return min(A.shape) >= 2
+
+
+def value_of(formula: Formula, A: ArrayLike, rule_probs: ArrayLike | None) -> float:
+    """Return the value of a formula for one activation matrix; NaN for one module or one rule."""
+    A, probs = checked(A, rule_probs)
+    return float(formula(A, probs)) if can_specialise(A) else float("nan")
 
 
 def module_use(A: ArrayLike, rule_probs: ArrayLike | None = None) -> Array:

@@ -5,9 +5,16 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, checked
+from modtf.metrics.activation_matrix import check_activation_matrix, checked, value_of
 from modtf.metrics.distributions import Array
 from modtf.metrics.registry import register_measure
+
+
+def _alignment(A: Array, probs: Array) -> Array:
+    # A row and a one-hot row differ by 2 (1 - the row's entry at the one).
+    rows = np.arange(len(probs))
+    each = [one[rows, match_rules(one, probs)] for one in A.reshape(-1, *A.shape[-2:])]
+    return np.clip((1.0 - np.reshape(each, A.shape[:-1])) @ probs, 0.0, 1.0)
 
 
 @register_measure(
@@ -16,6 +23,7 @@ from modtf.metrics.registry import register_measure
     range=(0.0, 1.0),
     perfect=0.0,
     description="Distance to the nearest match of rules and modules: 0 every rule has its own module.",
+    formula=_alignment,
     axis_label="Alignment",
 )
 def alignment(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
@@ -45,12 +53,7 @@ def alignment(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
 
     Source: Mittal et al. (2022), Alignment.
     """
-    A, probs = checked(A, rule_probs)
-    if not can_specialise(A):
-        return float("nan")
-    # A row and a one-hot row differ by 2 (1 - the row's entry at the one).
-    matched = A[np.arange(len(A)), match_rules(A, probs)]
-    return float(np.clip(probs @ (1.0 - matched), 0.0, 1.0))
+    return value_of(_alignment, A, rule_probs)
 
 
 def best_match(A: ArrayLike, rule_probs: ArrayLike | None = None) -> NDArray[np.intp]:

@@ -3,8 +3,15 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import can_specialise, checked
+from modtf.metrics.activation_matrix import value_of
+from modtf.metrics.distributions import Array
 from modtf.metrics.registry import register_measure
+
+
+def _collapse_avg(A: Array, probs: Array) -> Array:
+    number = A.shape[-1]
+    shortfall = np.maximum(0.0, 1.0 / number - probs @ A).sum(axis=-1)
+    return np.clip(shortfall * number / (number - 1), 0.0, 1.0)
 
 
 @register_measure(
@@ -13,6 +20,7 @@ from modtf.metrics.registry import register_measure
     range=(0.0, 1.0),
     perfect=0.0,
     description="Shortfall of the under-used modules: 0 all used equally, 1 one module does everything.",
+    formula=_collapse_avg,
     axis_label="Collapse (average)",
     needs_labels=False,
 )
@@ -42,10 +50,4 @@ def collapse_avg(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
 
     Source: Mittal et al. (2022), Collapse-Avg.
     """
-    A, probs = checked(A, rule_probs)
-    if not can_specialise(A):
-        return float("nan")
-    use = probs @ A
-    num_modules = use.size
-    shortfall = np.maximum(0.0, 1.0 / num_modules - use).sum() * num_modules / (num_modules - 1)
-    return float(np.clip(shortfall, 0.0, 1.0))
+    return value_of(_collapse_avg, A, rule_probs)

@@ -3,8 +3,13 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import can_specialise, checked
+from modtf.metrics.activation_matrix import value_of
+from modtf.metrics.distributions import Array
 from modtf.metrics.registry import register_measure
+
+
+def _collapse_worst(A: Array, probs: Array) -> Array:
+    return np.clip(1.0 - A.shape[-1] * (probs @ A).min(axis=-1), 0.0, 1.0)
 
 
 @register_measure(
@@ -13,6 +18,7 @@ from modtf.metrics.registry import register_measure
     range=(0.0, 1.0),
     perfect=0.0,
     description="Shortfall of the least used module: 0 all used equally, 1 a module is never used.",
+    formula=_collapse_worst,
     axis_label="Collapse (worst)",
     needs_labels=False,
 )
@@ -38,8 +44,4 @@ def collapse_worst(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
 
     Source: Mittal et al. (2022), Collapse-Worst.
     """
-    A, probs = checked(A, rule_probs)
-    if not can_specialise(A):
-        return float("nan")
-    use = probs @ A
-    return float(np.clip(1.0 - use.size * use.min(), 0.0, 1.0))
+    return value_of(_collapse_worst, A, rule_probs)

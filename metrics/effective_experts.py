@@ -3,9 +3,13 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import can_specialise, checked
-from modtf.metrics.distributions import entropy
+from modtf.metrics.activation_matrix import value_of
+from modtf.metrics.distributions import Array, entropy
 from modtf.metrics.registry import register_measure
+
+
+def _effective_experts(A: Array, probs: Array) -> Array:
+    return np.clip(np.exp(entropy(probs @ A)), 1.0, A.shape[-1])
 
 
 @register_measure(
@@ -15,6 +19,7 @@ from modtf.metrics.registry import register_measure
     perfect=None,  # M
     smaller_is_better=False,
     description="Number of equally used modules with the same entropy of use: 1 one does everything.",
+    formula=_effective_experts,
     axis_label="Effective experts",
     needs_labels=False,
 )
@@ -41,8 +46,4 @@ def effective_experts(A: ArrayLike, rule_probs: ArrayLike | None = None) -> floa
     Source: M. O. Hill (1973), "Diversity and Evenness: A Unifying Notation and Its Consequences", the number
     of order 1.
     """
-    A, probs = checked(A, rule_probs)
-    if not can_specialise(A):
-        return float("nan")
-    use = probs @ A
-    return float(np.clip(np.exp(entropy(use)), 1.0, use.size))
+    return value_of(_effective_experts, A, rule_probs)

@@ -3,11 +3,27 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import can_specialise, checked
+from modtf.metrics.activation_matrix import value_of
+from modtf.metrics.distributions import Array
 from modtf.metrics.registry import register_measure
 
 # Below this share of an equal load a module counts as unused: its profile would consist of rounding errors.
 UNUSED = 1e-6
+
+
+def _expert_overlap(A: Array, probs: Array) -> Array:
+    profiles = probs[:, np.newaxis] * A
+    use = profiles.sum(axis=-2)
+    used = use * A.shape[-1] > UNUSED
+    use = np.where(used, use, 0.0)
+    norm = np.sqrt(np.einsum("...rm,...rm->...m", profiles, profiles))
+    weights = np.divide(use, norm, out=np.zeros_like(use), where=used)
+    themselves = (use**2).sum(axis=-1)  # each module with itself, which does not count
+    together = (np.einsum("...rm,...m->...r", profiles, weights) ** 2).sum(axis=-1)
+    pairs = use.sum(axis=-1) ** 2 - themselves
+    enough = used.sum(axis=-1) > 1
+    unknown = np.full(np.shape(pairs), np.nan)
+    return np.clip(np.divide(together - themselves, pairs, out=unknown, where=enough), 0.0, 1.0)
 
 
 @register_measure(
@@ -16,6 +32,7 @@ UNUSED = 1e-6
     range=(0.0, 1.0),
     perfect=0.0,
     description="Cosine similarity of the rules that two modules serve: 0 none in common, 1 the same.",
+    formula=_expert_overlap,
     axis_label="Expert overlap",
 )
 def expert_overlap(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
@@ -44,13 +61,4 @@ def expert_overlap(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     Source: E. R. Pianka (1973), "The Structure of Lizard Communities" (niche overlap: species for modules,
     resources for rules).
     """
-    A, probs = checked(A, rule_probs)
-    profiles = probs[:, np.newaxis] * A
-    use = profiles.sum(axis=0)
-    used = use * use.size > UNUSED
-    if not can_specialise(A) or used.sum() < 2:
-        return float("nan")
-    use, profiles = use[used], profiles[:, used]
-    unit = profiles / np.linalg.norm(profiles, axis=0)
-    themselves = use @ use  # each with itself, which does not count
-    return float(np.clip((np.sum((unit @ use) ** 2) - themselves) / (use.sum() ** 2 - themselves), 0.0, 1.0))
+    return value_of(_expert_overlap, A, rule_probs)

@@ -3,9 +3,18 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import can_specialise, checked
-from modtf.metrics.distributions import entropy
+from modtf.metrics.activation_matrix import value_of
+from modtf.metrics.distributions import Array, entropy
 from modtf.metrics.registry import register_measure
+
+
+def _inverse_mutual_information(A: Array, probs: Array) -> Array:
+    most = min(float(entropy(probs)), np.log(A.shape[-1]))
+    if most == 0.0:
+        return np.full(A.shape[:-2], np.nan)
+    # H(m) - H(m | r): without a quotient of two small probabilities, nothing overflows.
+    information = entropy(probs @ A) - entropy(A) @ probs
+    return np.clip(1.0 - information / most, 0.0, 1.0)
 
 
 @register_measure(
@@ -14,6 +23,7 @@ from modtf.metrics.registry import register_measure
     range=(0.0, 1.0),
     perfect=0.0,
     description="Share of the rule's information that the module does not carry: 0 it carries all, 1 none.",
+    formula=_inverse_mutual_information,
     axis_label="Inverse mutual information",
 )
 def inverse_mutual_information(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
@@ -43,10 +53,4 @@ def inverse_mutual_information(A: ArrayLike, rule_probs: ArrayLike | None = None
 
     Source: Mittal et al. (2022), Inverse Mutual Information.
     """
-    A, probs = checked(A, rule_probs)
-    most = min(entropy(probs), np.log(A.shape[1]))
-    if not can_specialise(A) or most == 0.0:
-        return float("nan")
-    # H(m) - H(m | r): without a quotient of two small probabilities, nothing overflows.
-    information = entropy(probs @ A) - probs @ entropy(A)
-    return float(np.clip(1.0 - information / most, 0.0, 1.0))
+    return value_of(_inverse_mutual_information, A, rule_probs)

@@ -3,8 +3,14 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import can_specialise, checked
+from modtf.metrics.activation_matrix import value_of
+from modtf.metrics.distributions import Array
 from modtf.metrics.registry import register_measure
+
+
+def _load_variation(A: Array, probs: Array) -> Array:
+    use = probs @ A
+    return np.asarray(use.std(axis=-1) / use.mean(axis=-1))
 
 
 @register_measure(
@@ -13,6 +19,7 @@ from modtf.metrics.registry import register_measure
     range=(0.0, np.inf),
     perfect=0.0,
     description="Coefficient of variation of module use: 0 all used equally.",
+    formula=_load_variation,
     axis_label="Load variation",
     needs_labels=False,
 )
@@ -43,8 +50,4 @@ def load_variation(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     Source: N. Shazeer et al. (2017), "Outrageously Large Neural Networks: The Sparsely-Gated
     Mixture-of-Experts Layer", section 4.
     """
-    A, probs = checked(A, rule_probs)
-    if not can_specialise(A):
-        return float("nan")
-    use = probs @ A
-    return float(use.std() / use.mean())
+    return value_of(_load_variation, A, rule_probs)

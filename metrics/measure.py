@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from functools import cache
 
 from modtf.base.checks import check_attributes, is_number
+from modtf.metrics.distributions import Array
 
 # Evaluation computes "performance"; the other groups are functions of an activation matrix. A "diagnostic" is
 # an additional quantity that practitioners use. It is shown on request only, to keep the main tables small.
 GROUPS = ("performance", "collapse", "specialisation", "diagnostic")
 MAIN_GROUPS = ("collapse", "specialisation")
 ARGUMENTS = ("rule_probs", "usage", "rule_frequencies", "num_draws")
+
+
+#: activation matrices `[..., R, M]`, checked, and p(r) `[R]` -> the value of each matrix `[...]`
+Formula = Callable[[Array, Array], Array]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +36,7 @@ class Measure:
     description: str
     axis_label: str
     function: Callable[..., float] | None = None  # None for performance measures
+    formula: Formula | None = None  # the same of many checked matrices at once
     needs_labels: bool = True  # False for a function of the load p @ A alone
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from modtf.base.checks import check_choice, check_name
 from modtf.base.registry import Registry, origin
-from modtf.metrics.measure import GROUPS, MAIN_GROUPS, Measure
+from modtf.metrics.measure import GROUPS, MAIN_GROUPS, Formula, Measure
 
 F = TypeVar("F", bound=Callable[..., float])
 
@@ -67,6 +67,7 @@ def register_measure(
     axis_label: str,
     smaller_is_better: bool | None = True,
     needs_labels: bool = True,
+    formula: Formula | None = None,
 ) -> Callable[[F], F]:
     """Make a function of the activation matrix a measure in tables, figures and results (a decorator).
 
@@ -83,6 +84,8 @@ def register_measure(
         smaller_is_better: True or False, or None for a diagnostic of which neither end is better.
         needs_labels: False for a function of the load p @ A alone. Such a measure has a value without labels,
             and no chance level, because permuted labels do not change it.
+        formula: the values of many checked matrices `[N, R, M]` at once, from these and p(r) `[R]`; without
+            it the function is called for each matrix.
 
     Returns:
         The decorator, which returns the function itself. The function takes the activation matrix `A [R, M]`,
@@ -114,6 +117,7 @@ def register_measure(
             axis_label=axis_label,
             function=function,
             needs_labels=needs_labels,
+            formula=formula,
         )
         MEASURES.add(name, measure, origin(function))
         return function

@@ -3,9 +3,13 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import can_specialise, checked
-from modtf.metrics.distributions import entropy
+from modtf.metrics.activation_matrix import value_of
+from modtf.metrics.distributions import Array, entropy
 from modtf.metrics.registry import register_measure
+
+
+def _routing_entropy(A: Array, probs: Array) -> Array:
+    return np.clip(entropy(A) @ probs / np.log(A.shape[-1]), 0.0, 1.0)
 
 
 @register_measure(
@@ -14,6 +18,7 @@ from modtf.metrics.registry import register_measure
     range=(0.0, 1.0),
     perfect=0.0,
     description="Entropy of the modules that serve a rule: 0 every rule has one module, 1 all alike.",
+    formula=_routing_entropy,
     axis_label="Routing entropy",
 )
 def routing_entropy(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
@@ -42,7 +47,4 @@ def routing_entropy(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     Source: B. Mustafa et al. (2022), "Multimodal Contrastive Learning with LIMoE: the Language-Image Mixture
     of Experts" (entropy of the mean routing of a modality, here of a rule).
     """
-    A, probs = checked(A, rule_probs)
-    if not can_specialise(A):
-        return float("nan")
-    return float(np.clip(probs @ entropy(A) / np.log(A.shape[1]), 0.0, 1.0))
+    return value_of(_routing_entropy, A, rule_probs)

@@ -3,8 +3,13 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import can_specialise, checked
+from modtf.metrics.activation_matrix import value_of
+from modtf.metrics.distributions import Array
 from modtf.metrics.registry import register_measure
+
+
+def _top_label_share(A: Array, probs: Array) -> Array:
+    return np.clip((probs[:, np.newaxis] * A).max(axis=-2).sum(axis=-1), 0.0, 1.0)
 
 
 @register_measure(
@@ -14,6 +19,7 @@ from modtf.metrics.registry import register_measure
     perfect=1.0,
     smaller_is_better=False,
     description="Share of the most frequent rule among each module's tokens: 1 every module serves one rule.",
+    formula=_top_label_share,
     axis_label="Top-label share",
 )
 def top_label_share(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
@@ -44,7 +50,4 @@ def top_label_share(A: ArrayLike, rule_probs: ArrayLike | None = None) -> float:
     Source: C. D. Manning, P. Raghavan and H. Schütze (2008), "Introduction to Information Retrieval", section
     16.3, purity.
     """
-    A, probs = checked(A, rule_probs)
-    if not can_specialise(A):
-        return float("nan")
-    return float(np.clip((probs[:, np.newaxis] * A).max(axis=0).sum(), 0.0, 1.0))
+    return value_of(_top_label_share, A, rule_probs)

@@ -104,3 +104,22 @@ def measure_population(
         for i, A in enumerate(matrices)
     ]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def measure_stack(A: Array, probs: Array, groups: Iterable[str]) -> dict[str, Array]:
+    """Return every registered measure `[N]` of checked activation matrices `[N, R, M]` with p(rule) `[R]`.
+
+    One call per matrix would take most of the time of a measurement, for calls and checks. Measures without a
+    `formula`, as users register them, are called for one matrix at a time.
+    """
+    values: dict[str, Array] = {}
+    for measure in activation_measures(groups):
+        if min(A.shape[1:]) < 2:
+            values[measure.name] = np.full(len(A), np.nan)
+        elif measure.formula is not None:
+            values[measure.name] = measure.formula(A, probs)
+        else:
+            assert measure.function is not None  # holds for every activation measure
+            more = {"rule_probs": probs} if measure.accepts("rule_probs") else {}
+            values[measure.name] = np.array([float(measure.function(one, **more)) for one in A])
+    return values
