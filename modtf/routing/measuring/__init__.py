@@ -6,8 +6,8 @@ from modtf.routing.measuring.compare import Compared as Compared
 from modtf.routing.measuring.compare import compare_activations as compare_activations
 from modtf.routing.measuring.factors import Factor as Factor
 from modtf.routing.measuring.factors import measure_factors as measure_factors
-from modtf.routing.measuring.layer import Estimate as Estimate
-from modtf.routing.measuring.layer import LayerMeasures as LayerMeasures
-from modtf.routing.measuring.layer import View as View
 from modtf.routing.measuring.layers import Experts as Experts
 from modtf.routing.measuring.layers import Gates as Gates
+from modtf.routing.measuring.results import Estimate as Estimate
+from modtf.routing.measuring.results import LayerMeasures as LayerMeasures
+from modtf.routing.measuring.results import View as View

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from modtf.base.checks import check_callable, check_integer
 from modtf.metrics.activation_matrix import check_activation_matrix
 from modtf.metrics.measure import GROUPS
-from modtf.routing.measuring.layer import LayerMeasures
 from modtf.routing.measuring.layers import (
     Experts,
     GateLayer,
@@ -23,6 +22,7 @@ from modtf.routing.measuring.layers import (
     dimensions,
     layers_of,
 )
+from modtf.routing.measuring.results import LayerMeasures
 from modtf.routing.measuring.summarise import (
     NUM_PERMUTATIONS,
     Options,

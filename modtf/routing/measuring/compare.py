@@ -13,8 +13,8 @@ from modtf.metrics.measure import GROUPS
 from modtf.metrics.registry import MEASURES
 from modtf.routing.measuring.activations import NUM_GROUPS, measure_layers, table_of
 from modtf.routing.measuring.estimates import ADJUSTED, INVERSE, jackknife, mean_and_range
-from modtf.routing.measuring.layer import Estimate, LayerMeasures
 from modtf.routing.measuring.layers import Ints, Layer, choices_of, layers_of
+from modtf.routing.measuring.results import Estimate, LayerMeasures
 from modtf.routing.measuring.summarise import (
     BY,
     NUM_PERMUTATIONS,

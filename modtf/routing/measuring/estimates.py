@@ -27,8 +27,8 @@ import numpy as np
 
 from modtf.metrics.distributions import Array
 from modtf.metrics.registry import MEASURES
-from modtf.routing.measuring.layer import Estimate
 from modtf.routing.measuring.layers import Ints
+from modtf.routing.measuring.results import Estimate
 
 FEWEST_DRAWS = 3  # a draw is compared with at least two others
 EQUAL = 1e-6  # draws whose squares sum to less, in units of the spread, count as equal

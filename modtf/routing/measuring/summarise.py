@@ -15,8 +15,8 @@ from modtf.metrics.measure import GROUPS
 from modtf.metrics.registry import MEASURES, check_groups
 from modtf.metrics.values import measure_stack
 from modtf.routing.measuring.estimates import FEWEST_DRAWS, Excess, estimates, mean_and_range
-from modtf.routing.measuring.layer import ALL_TOKENS, TOKENS_PER_LABEL, Estimate, LayerMeasures, View
 from modtf.routing.measuring.layers import Ints
+from modtf.routing.measuring.results import ALL_TOKENS, TOKENS_PER_LABEL, Estimate, LayerMeasures, View
 from modtf.routing.measuring.table import LayerTable
 from modtf.routing.measuring.tokens import Tokens
 from modtf.routing.measuring.watch import ENOUGH, Watch, assumes_one, warnings_of

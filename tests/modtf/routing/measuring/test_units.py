@@ -27,8 +27,10 @@ def test_a_document_that_comes_back_in_the_next_chunk_is_named(documents, number
     assert [one.startswith(text) for one in warnings] == [True] * bool(text)
 
 
-def test_a_long_document_of_one_label_is_one_unit_whatever_its_spans(monkeypatch):
-    """It exchanges labels as a whole, even if it has more spans than are kept."""
+@pytest.mark.parametrize("most", [2**12, 20])
+def test_a_long_document_of_one_label_is_one_unit_whatever_its_spans(most, monkeypatch):
+    """It exchanges labels as a whole, even if it has more spans than are kept. Pieces are no documents."""
+    monkeypatch.setattr("modtf.routing.measuring.table.LONG", most)  # runs, then a document is cut
     monkeypatch.setattr("modtf.routing.measuring.activations.KEPT", 4 * 20)  # 20 documents, and 20 runs
     gates, labels, documents = draw_documents(SPECIALISED, 12, 60, seed=0)
     gates = np.concatenate([gates, soften(gates[:60], seed=1)[0]])
