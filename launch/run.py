@@ -19,6 +19,7 @@ if __name__ == "__main__":
     run_file(__file__)
 
 import json
+import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -223,7 +224,7 @@ def train_here(cells: Sequence[Cell], out: Path, strategy: Any, values: flags.Fl
 
     for number, cell in enumerate(cells, 1):
         if len(cells) > 1:
-            print(f"{cell.variant}, {number} of {len(cells)}", flush=True)
+            print(f"{cell.variant}, {number} of {len(cells)}", file=sys.stderr, flush=True)
         if remark := state_of(cell, out).remark(cell.folder):
             print(remark, flush=True)
         run_cell(cell, out, strategy=strategy, data=values.data, wait=values.wait)

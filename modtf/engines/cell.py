@@ -102,29 +102,44 @@ def run_cell(
     check_writable(out)
     check_order(cell, out)
     check_size(cell)
-    alone = trains_alone(cell)
-    if alone and isinstance(strategy, tuple):
+    if isinstance(strategy, tuple) and trains_alone(cell):
         print(f"{cell.label}: one device is used, because its members train one after the other.")
         strategy = None
     model = _model(cell, strategy)  # an invalid model fails before anything is written
-    with locked(out, cell.folder, -1 if wait else PATIENCE):
+    with locked(out, cell.folder, -1 if wait else PATIENCE) as report:
         state = state_of(cell, out)  # another process may have run it
         if state.name != "finished":
-            train = train_in_turn if alone else train_cell
-            with finishing(cell, out, state), _scope(strategy):
-                _begin(cell, folder, model, strategy)
-                devices = strategy if isinstance(strategy, tuple) else ()
-                train(cell, model, folder, data=data, devices=devices, verbose=verbose, callbacks=callbacks)
+            with finishing(cell, out, state):
+                _train(cell, model, folder, report, strategy, callbacks, data=data, verbose=verbose)
     return folder
 
 
 def train_and_report(cell: Cell, out: Path, report: Report) -> None:
     """Train a cell of a study, whose lock is held, and report its steps."""
     check_size(cell)
-    in_turn, model, folder = trains_alone(cell), _model(cell), out / cell.folder
-    train, turns = (train_in_turn, len(cell.members)) if in_turn else (train_cell, 1)
-    _begin(cell, folder, model)
-    train(cell, model, folder, verbose=False, callbacks=[_Reporting(cell, report, turns)])
+    _train(cell, _model(cell), out / cell.folder, report, verbose=False)
+
+
+def _train(
+    cell: Cell,
+    model: keras.Model,
+    folder: Path,
+    report: Report,
+    strategy: Any = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    **how: Any,
+) -> None:
+    """Train a cell whose lock is held, after removing what a killed process left in its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_unfinished(folder)
+    made_with = {**provenance(cell.protocol.training.precision), "strategy": name_of(strategy)}
+    made_with["xla"] = "on" if with_xla(model, True) else "off"
+    write_config(cell, folder, provenance=made_with)
+    train, turns = (train_in_turn, len(cell.members)) if trains_alone(cell) else (train_cell, 1)
+    callbacks = [_Reporting(cell, report, turns), *callbacks]
+    devices = strategy if isinstance(strategy, tuple) else ()
+    with _scope(strategy):
+        train(cell, model, folder, devices=devices, callbacks=callbacks, **how)
 
 
 class _Reporting(keras.callbacks.Callback):
@@ -143,15 +158,6 @@ class _Reporting(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         self.begun = epoch * self.params["steps"]
-
-
-def _begin(cell: Cell, folder: Path, model: keras.Model, strategy: Any = None) -> None:
-    """Make a cell's folder, remove what a killed process left in it, and write its config."""
-    folder.mkdir(parents=True, exist_ok=True)
-    remove_unfinished(folder)
-    made_with = {**provenance(cell.protocol.training.precision), "strategy": name_of(strategy)}
-    made_with["xla"] = "on" if with_xla(model, True) else "off"
-    write_config(cell, folder, provenance=made_with)
 
 
 def check_builds(cell: Cell) -> None:

@@ -168,10 +168,8 @@ class ProgressCallback(keras.callbacks.Callback):
         self._shown: dict[str, str] = {}
 
     def on_train_begin(self, logs=None):
-        self._bar = progress_bar(
-            total=self.total, initial=self.done, desc=self.label, unit="step", smoothing=0.1, delay=0
-        )
-        self._bar.set_postfix_str("compiling")
+        how: dict[str, Any] = {"unit": "step", "smoothing": 0.1, "delay": 0, "postfix": "compiling"}
+        self._bar = progress_bar(total=self.total, initial=self.done, desc=self.label, **how)
 
     def on_epoch_begin(self, epoch, logs=None):
         self._last = -1

@@ -37,5 +37,7 @@ def test_progress_in_a_file_is_a_line_from_time_to_time(monkeypatch, capsys):
     assert all(line.startswith("modular: ") for line in lines)
     assert lines[-1].startswith("modular: 100%")
     monkeypatch.setattr(words, "EVERY", 30.0)
+    words.progress_bar(total=10, desc="modular", delay=0, postfix="compiling")
+    assert "compiling" in capsys.readouterr().err, "at once, if asked for"
     assert list(words.progress_bar(range(3))) == [0, 1, 2]
     assert capsys.readouterr().err == ""
