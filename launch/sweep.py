@@ -89,6 +89,8 @@ def define_engines(values: flags.FlagValues) -> None:
 
 def main(values: flags.FlagValues) -> None:
     """Preview or run the study; exit with status 1 unless every cell is finished at the end."""
+    if values.measure_cost and not values.dry_run:
+        raise ValueError("--measure_cost applies to --dry_run only. Add --dry_run, or leave it out.")
     name, cells, plugins = cells_given(values)
     cells = with_best(cells, values)
     warn_without_effect(cells, values)

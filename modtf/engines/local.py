@@ -16,6 +16,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from modtf.base.checks import check_integer
@@ -67,6 +69,8 @@ class LocalEngine:
 
     def run(self, cells: Sequence[Cell], out: str, plugins: Sequence[str], function: str) -> Iterator[None]:
         """See `Engine`."""
+        if find_spec("tensorflow") is None:
+            import_module("tensorflow")  # here the error is one line; workers would end without a cell
         size = min(len(cells), self.workers)
         self._list = Path(out, PRIVATE, "logs", f"{socket.gethostname()}-{os.getpid()}.json")
         options = {"recycle": self.recycle, "growth": self.growth}

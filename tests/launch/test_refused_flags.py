@@ -13,6 +13,8 @@ import pytest
 #: command -> arguments -> a part of the error
 REFUSED = {
     "run": {
+        "--workers=0": "--workers=0 is not valid; expected an integer of at least 1",
+        "--workers=2 --strategy=members": "--workers and --strategy cannot both be given",
         "--arch=cnn": "--arch='cnn' is not known; expected one of mlp, mha, rnn, ",
         "--variant=modulr": "Did you mean 'modular'?",
         "--results=runs": "--results: this flag does not exist; did you mean --out?",
@@ -57,6 +59,7 @@ REFUSED = {
         "--arch=mlp --set training.steps=many": "steps='many' is not valid; expected an integer",
         "--arch=mlp --set training.clipnorm=-1": "clipnorm=-1.0 is not valid; expected a number",
         "--arch=mlp --set evaluation.conditions=len30": "condition='len30' is not known; expected one of",
+        "--study=testing --measure_cost": "--measure_cost applies to --dry_run only",
         "--study=testing --shard=3/3": "--shard=3/3 is not valid; expected i/n",
         "--study=testing --workers=0": "workers=0 is not valid",
         "--study=testing --gpus_per_cell=1": "--gpus_per_cell has no meaning for --engine=local",

