@@ -1,4 +1,4 @@
-"""Measures what the modules of any mixture of experts specialise in, from its activations and token labels.
+"""Measures what the experts of any mixture of experts specialise in, from its activations and token labels.
 
 Examples:
     python launch/measure.py --example
@@ -71,7 +71,7 @@ def define_flags(values: flags.FlagValues) -> None:
     define.integer(
         "top_k",
         None,
-        "The number k of modules that a token is sent to. Only their gates count. Formats without k need it.",
+        "The number k of experts that a token is sent to. Only their gates count. Formats without k need it.",
     )
     define.bool("logits", False, "The activations are the router's logits, before the softmax.")
     words = f"The probabilities of labels: {OBSERVED}, {UNIFORM}, or numbers, separated by commas, in the "
@@ -128,9 +128,11 @@ def main(values: flags.FlagValues) -> None:
     from modtf.routing.measuring.compare import Run, compare_runs
     from modtf.routing.measuring.summarise import Options
     from modtf.routing.report.analysed import FOLDER, analysed_sections
-    from modtf.routing.report.compared import check_comparable, write_comparison
-    from modtf.routing.report.findings import held
+    from modtf.routing.report.compared import check_comparable, comparison_text, write_comparison
+    from modtf.routing.report.findings import findings, held
     from modtf.routing.report.followed import followed_sections
+    from modtf.routing.report.passages import passages_section
+    from modtf.routing.report.tables import ranked
 
     if values.example:
         if values.activations:
@@ -160,7 +162,8 @@ def main(values: flags.FlagValues) -> None:
         folder = out / name if len(values.activations) > 1 else out
         with replacing(folder, "", FOLDER):
             bar = partial(progress_bar, desc="what they follow", unit="layer")
-            more = followed_sections(routing, folder, values.seed, bar)
+            more = passages_section(routing, ranked(layers)[0].layer, values.seed)
+            more += followed_sections(routing, folder, values.seed, bar)
             against = None if routing is routings[-1] else routings[-1]
             analyses = run_analyses(
                 routing, wanted, partial(progress_bar, unit="layer"), against=against,
@@ -169,20 +172,21 @@ def main(values: flags.FlagValues) -> None:
             if SATURATION in analyses.found:
                 saturated[name] = analyses.found[SATURATION]
             more += analysed_sections(analyses, folder, routing.names)
+            file = Path(path).name
             page = write_routing_report(
-                layers, folder, routing.names, more, held(routing, Path(path).name), analyses.found
+                layers, folder, routing.names, more, held(routing, file), analyses.found, file
             )
-        print(f"Wrote {page}")
+        print(f"Wrote {page}\n\n" + "\n".join(findings(layers, routing.names, analyses.found)))
         if len(routings) > 1:
             runs.append(Run(name, routing.layers, layers))
     if runs:
         bar = partial(progress_bar, desc="compared", unit="layer")
         options = Options(probs, confidence=values.confidence, seed=values.seed)
         first = routings[0]
-        compared = compare_runs(runs, first.labels, first.documents, options, bar, domains_of(first))
+        compared = list(compare_runs(runs, first.labels, first.documents, options, bar, domains_of(first)))
         with replacing(out, "", FOLDER):
-            page = write_comparison(runs, list(compared), out, routings[0].names, saturated, notes)
-        print(f"Wrote {page}")
+            page = write_comparison(runs, compared, out, routings[0].names, saturated, notes)
+        print(f"Wrote {page}\n\n{comparison_text(compared, routings[0].names)}")
 
 
 def read(path: str, values: flags.FlagValues) -> "Routing":

@@ -22,6 +22,7 @@ from modtf.analysis.comparable import CHOICES
 from modtf.analysis.contents import how_corrected, how_trained
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.labels import CHECKPOINT_WORDS
+from modtf.analysis.report.findings import findings
 from modtf.analysis.report.write import FOLDERS, write_report
 from modtf.base.checks import check_choice
 from modtf.base.files import check_file_writable, check_writable
@@ -95,7 +96,7 @@ def main(values: flags.FlagValues) -> None:
         print(print_judged(study.judged_measures, study.level))
     missing = len(study.missing)
     print(f"Missing: {plural(missing, 'requested cell')}." if missing else "All requested cells are present.")
-    print(f"Wrote {' and '.join(map(str, written))}")
+    print(f"Wrote {' and '.join(map(str, written))}\n", *findings(study), sep="\n")
 
 
 def check_flags(values: flags.FlagValues) -> tuple[list[str], Path | None]:

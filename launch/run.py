@@ -254,15 +254,16 @@ def refused(cells: Sequence[Cell], alone: bool) -> list[Cell]:
 
 
 def print_table(cells: Sequence[Cell], first: Cell, out: Path, checkpoint: str, preset_name: str) -> None:
-    """Print how the variants of finished cells compare; `first` has the properties that they share."""
+    """Print how the variants of finished cells compare, and the verdict; `first` has what they share."""
+    from modtf.analysis.report.findings import findings
+    from modtf.analysis.study import Study
     from modtf.analysis.table import results_table, sizes_note, table_note
-    from modtf.results import load_results
 
-    frame = load_results([str(out / cell.folder) for cell in cells])
-    frame = frame[frame["checkpoint"] == checkpoint]
+    study = Study.read([str(out / cell.folder) for cell in cells], checkpoint)
+    frame = study.results
     sizes = sizes_note(first, checkpoint, preset(preset_name, first.task).protocol)
     print(f"\n{results_table(frame)}\n\n{table_note(frame)}\n{sizes}")
-    print(f"Look inside: {tensorboard_line(out)}")
+    print(f"Look inside: {tensorboard_line(out)}\n", *findings(study), sep="\n")
 
 
 #: the whole command

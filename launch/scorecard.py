@@ -39,7 +39,9 @@ from modtf.tasks.families import FAMILIES
 CARD = "scorecard.json"
 Trials = Mapping[str, Mapping[float, Cell]]  # by family and learning rate
 Made = TypeVar("Made")
-SMOKE_WORDS = "SMOKE: a few steps only, to test the whole path. These numbers mean nothing."
+SMOKE_WORDS = (
+    "SMOKE: nothing was trained enough to judge. A few steps test the whole path; numbers mean nothing."
+)
 
 
 def define_flags(values: flags.FlagValues) -> None:
@@ -118,7 +120,7 @@ def main(values: flags.FlagValues) -> None:
     train("On the reported tasks", cells, out, values.plugin)
     cards[card.OURS] = submitted = card.card_of(frozen, cells, search, out)
     card.write_card(out / CARD, submitted)
-    warnings = [SMOKE_WORDS] * values.smoke + [f"{arch} is left out: {why}" for arch, why in refused.items()]
+    warnings = [f"{arch} is left out: {why}" for arch, why in refused.items()]
     for whose, one in cards.items():
         warnings += card.corrections_of(one, whose)
         if one["modtf"] != submitted["modtf"]:
@@ -131,9 +133,12 @@ def main(values: flags.FlagValues) -> None:
 
     study = card.study_of(frozen, cards)
     rates = {arch: rates_table(cards, arch) for arch in frozen.protocols}
-    page, short = write_page(study, card.name_of(submitted, card.OURS), rates, out, warnings)
+    smoke = [SMOKE_WORDS] * values.smoke
+    name = card.name_of(submitted, card.OURS)
+    page, verdict, short = write_page(study, name, rates, out, warnings, smoke)
     print(f"\n{tables_of(without_given(study).results)}\n")
-    print("\n".join([*warnings, *rates_in_short(submitted), *short, f"Wrote {page} and {out / CARD}"]))
+    wrote = f"Wrote {page} and {out / CARD}\n"
+    print("\n".join([*warnings, *rates_in_short(submitted), *short, wrote, *verdict]))
 
 
 def others_given(arguments: Sequence[str]) -> dict[str, Path]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import modtf
 from modtf.pages.text import markdown_table
 from modtf.routing import Names, report_text, write_routing_report
+from modtf.routing.report.findings import findings
 
 LAYERS, EXPERTS, DOCUMENTS, LENGTH = 6, 16, 200, 100
 DOMAINS = ("code", "law", "news", "verse")
@@ -55,7 +56,7 @@ def main() -> None:
     layers = modtf.measure_activations(
         labels=domains, documents=documents, experts=experts, weights=weights, num_experts=EXPERTS
     )
-    print(report_text(layers))
+    print(report_text(layers), *findings(layers, Names(labels=DOMAINS), {}), sep="\n")
     with TemporaryDirectory() as folder:
         write_routing_report(layers, folder, Names(labels=DOMAINS))
         IMAGE.write_bytes((Path(folder) / "layers.png").read_bytes())

@@ -3,6 +3,7 @@
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,17 @@ LOGS = "tensorboard"  # the folder of all logs, in a folder of results
 def plural(count: int, word: str) -> str:
     """Return a count with its noun: "1 cell", "2,000 cells"."""
     return f"{count:,} {word}" + ("" if count == 1 else "s")
+
+
+def in_a_row(words: Sequence[str]) -> str:
+    """Return words with commas, and "and" before the last.
+
+    Example:
+        >>> in_a_row(["one", "two", "three"])
+        'one, two and three'
+    """
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def command_line(command: str, *arguments: str, **flags: Any) -> str:

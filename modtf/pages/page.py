@@ -24,6 +24,7 @@ class Table:
     form: ClassVar[str] = "table"
     frame: pd.DataFrame
     file: str = ""
+    most: int = MAX_ROWS
 
     @property
     def header(self) -> list[str]:
@@ -33,13 +34,13 @@ class Table:
     @property
     def rows(self) -> list[list[str]]:
         """The cells that are shown, as text."""
-        return [list(map(_cell, row)) for row in self.frame.head(MAX_ROWS).itertuples(index=False)]
+        return [list(map(_cell, row)) for row in self.frame.head(self.most).itertuples(index=False)]
 
     @property
     def notes(self) -> list[str]:
         """The texts below the table."""
-        cut = f"{MAX_ROWS} of {len(self.frame)} rows are shown."
-        return [cut] * (len(self.frame) > MAX_ROWS) + [self.file] * bool(self.file)
+        cut = f"{self.most} of {len(self.frame)} rows are shown."
+        return [cut] * (len(self.frame) > self.most) + [self.file] * bool(self.file)
 
 
 def _cell(value: Any) -> str:
@@ -80,12 +81,32 @@ class Text:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix with a pixel for each cell, as a PNG in base64, and the names of its rows."""
+    """A matrix with a pixel for each cell, as a PNG in base64, and the names of its rows.
+
+    Those who cannot see it hear the title and `note`.
+    """
 
     form: ClassVar[str] = "matrix"
     title: str
     data: str
     names: Sequence[str]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Passages:
+    """Texts whose tokens have the colour of their expert, in one of several layers that a reader chooses.
+
+    Attributes:
+        layers: the name of each layer, and a sentence about it.
+        passages: title, tokens, and the experts of each token, one for each layer; -1 for none.
+        chosen: the place of the layer that is shown first.
+    """
+
+    form: ClassVar[str] = "passages"
+    layers: Sequence[tuple[str, str]]
+    passages: Sequence[tuple[str, Sequence[str], Sequence[Sequence[int]]]]
+    chosen: int = 0
 
 
 @dataclass(frozen=True)

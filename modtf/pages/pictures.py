@@ -8,13 +8,16 @@ from typing import Any
 
 import matplotlib
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from modtf.base.files import atomic_path, write_csv
 
 GREY = "#555555"
-HEAT = "cividis"  # a colour map that is uniform in brightness for any colour vision
+#: colours of heat maps: white is nothing, darker is more, for any colour vision and in print
+HEAT = LinearSegmentedColormap.from_list("heat", ["#ffffff", "#c6dbef", "#6baed6", "#2171b5", "#08306b"])
 PNG_DPI = 120
 WIDEST = 2400  # pixels: twice the width of a report on a screen
 #: vector formats -> the metadata in the file
@@ -71,6 +74,15 @@ class Picture:
 
 
 Pictures = Iterator[Picture]
+
+
+def start_at_zero(axes: Axes) -> None:
+    """Let the vertical axis begin at 0 if nothing is drawn below; an axis of zeros alone ends at 1."""
+    low, high = axes.dataLim.intervaly
+    if low >= 0 and high <= 0:
+        axes.set_ylim(0, 1)
+    elif low >= 0:
+        axes.set_ylim(bottom=0)
 
 
 def png_of(picture: Picture) -> bytes:

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
+from modtf.base.words import in_a_row as in_a_row
 from modtf.base.words import plural as plural
 
 Rows = Sequence[Sequence[Any]]
@@ -117,14 +118,3 @@ def short_number(value: float) -> str:
         ('1.23', '0.012')
     """
     return f"{value:.2f}" if value == 0 or abs(value) >= 0.1 else f"{value:.2g}"
-
-
-def in_a_row(words: Sequence[str]) -> str:
-    """Return words with commas, and "and" before the last.
-
-    Example:
-        >>> in_a_row(["one", "two", "three"])
-        'one, two and three'
-    """
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from modtf.pages.pictures import STYLE, Picture
+from modtf.pages.pictures import STYLE, Picture, start_at_zero
 from modtf.routing.names import Names
 
 GREY = "#999999"  # chance
@@ -63,6 +63,7 @@ def draw_measures(
             axes.plot(places, part["value"], "o-", ms=3, color=colour, label=measure.replace("_", " "))
             axes.fill_between(places, part["low"], part["high"], color=colour, alpha=0.2, lw=0)
             axes.fill_between(places, part["chance_low"], part["chance_high"], color=GREY, alpha=0.4, lw=0)
+        start_at_zero(axes)
         if len(some) > 1:
             axes.legend(frameon=False, fontsize=8)
     note = "Grey: 95% of what the null gives. Bands around lines: confidence intervals over documents."

@@ -56,7 +56,7 @@ def test_the_command(arrays, tmp_path):
     flags = f"--activations={path}", f"--out={tmp_path / REPORT}", "--permutations=5"
     done = python("-W", "error", "-c", WITHOUT_TENSORFLOW, *flags, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert "effective modules: higher" in done.stdout
+    assert "effective experts: higher" in done.stdout
     assert f"Wrote {tmp_path / REPORT / 'measures.html'}" in done.stdout
     assert done.stderr == "", "a bar in a file"
     expected = modtf.measure_activations(arrays["activations"], arrays["labels"], permutations=5)
@@ -64,7 +64,7 @@ def test_the_command(arrays, tmp_path):
     pd.testing.assert_frame_equal(written(tmp_path / REPORT), frame)
     assert "Warning: There are no documents" in done.stdout
     assert "Give an array `documents`, or --documents=NAME" in done.stdout
-    assert set(NAMES) >= set(pd.read_csv(tmp_path / REPORT / "modules.csv")["top_label_name"])
+    assert set(NAMES) >= set(pd.read_csv(tmp_path / REPORT / "experts.csv")["top_label_name"])
 
 
 def test_the_example_ships_with_the_package_and_needs_no_file(tmp_path):
@@ -149,7 +149,9 @@ def test_the_options_reach_the_measures(arrays, tmp_path):
         in text
     )
     about = "x.npz holds the routing of 2 layers, 4 experts per layer, 400 tokens, 40 documents, 3 labels."
-    page = write_routing_report(expected, tmp_path / "b", Names(None, ["first", "second"]), about=about)
+    page = write_routing_report(
+        expected, tmp_path / "b", Names(None, ["first", "second"]), about=about, source="x.npz"
+    )
     assert page.read_text() == text
 
 

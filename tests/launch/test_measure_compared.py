@@ -1,5 +1,7 @@
 """`modtf measure` with several files: a page of each, and one that compares them."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,11 +37,17 @@ def run(tmp_path, files, *flags):
     return tmp_path / "out"
 
 
-def test_a_page_of_each_and_one_of_both(files, tmp_path):
+def test_a_page_of_each_and_one_of_both(files, tmp_path, capsys):
     out = run(tmp_path, files)
+    printed = capsys.readouterr().out
+    verdict = re.findall("<li>(.*?)</li>", (out / "comparison.html").read_text())[:2]
+    assert printed.splitlines()[-2:] == [re.sub("<.*?>", "", text) for text in verdict]
+    largest = [abs(float(one)) for one in re.findall(r"^\d +late +([+-][\d.]+) \[", printed, re.MULTILINE)]
+    assert len(largest) == 2
+    assert largest == sorted(largest, reverse=True)
     names = {path.name for path in out.iterdir()}
     assert names == {
-        "comparison.html", "comparison.csv", "experts.csv", "comparison.png", "saturation.csv",
+        "comparison.html", "comparison.csv", "matched.csv", "comparison.png", "saturation.csv",
         "saturation.png", "early", "late", ".written",
     }  # fmt: skip
     text = (out / "comparison.html").read_text()
@@ -66,7 +74,7 @@ def test_a_page_of_each_and_one_of_both(files, tmp_path):
     assert saturated["early"].tolist() == pytest.approx(agree)
     assert set(saturated.index.get_level_values("run")) == {"early"}
     assert "the last of the files" in text
-    matched = pd.read_csv(out / "experts.csv")
+    matched = pd.read_csv(out / "matched.csv")
     assert matched["matched"].tolist() == [number for one in expected for number in one.experts]
 
 
@@ -75,7 +83,7 @@ def test_a_report_replaces_a_comparison(files, tmp_path):
     run(tmp_path, {"late": files["late"]}, "--permutations=0")
     names = {path.name for path in out.iterdir()}
     assert "measures.html" in names
-    assert not {"comparison.html", "comparison.csv", "experts.csv", "saturation.csv"} & names
+    assert not {"comparison.html", "comparison.csv", "matched.csv", "saturation.csv"} & names
 
 
 def test_layers_with_different_names_are_named(files, tmp_path, capsys):

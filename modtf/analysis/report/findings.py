@@ -1,10 +1,11 @@
-"""The findings of a study: three to five sentences made from its numbers."""
+"""The verdict on a study: sentences made from its numbers."""
 
 import numpy as np
 import pandas as pd
 
 from modtf.analysis.intervals import UNIT, intervals
 from modtf.analysis.labels import CHECKPOINT_WORDS, known_variants, with_kinds
+from modtf.analysis.learned import learned_by_variant, only_learned
 from modtf.analysis.pairs import match_members
 from modtf.analysis.ratios import mean_ratios
 from modtf.analysis.rows import IN, OUT, random_baseline
@@ -14,29 +15,49 @@ from modtf.pages.text import in_a_row, interval_words, listing, plural, short_nu
 from modtf.results.schema import KIND
 from modtf.tasks.families import FAMILIES
 
-ALIGNMENT, MOST = "alignment", 5  # sentences
+ALIGNMENT, MOST = "alignment", 3  # sentences
 #: the largest alignment, as a share of that of random routing -> what is said of a variant
 DEGREES = {0.25: "specialises", 0.75: "specialises in part", 1.0: "hardly specialises"}
 
 
 def findings(study: TrainedModels) -> list[str]:
-    """Return the sentences: ratios of losses, in and out of distribution, then specialisation.
+    """Return the verdict: what was not trained enough, the ratio of losses, and the specialisation.
 
     Example:
         >>> findings(study)  # doctest: +SKIP
         ['`gt_modular` reaches 0.27 times the loss of `monolithic` in distribution (95% CI 0.24 to 0.31, ...']
     """
+    untrained = study.learned[~study.learned["learned"]]
+    if len(untrained) == len(study.learned):
+        return [_untrained_words("Nothing was trained", untrained, study)]
+    some = f"{len(untrained)} of {len(study.learned)} pairs of task type and R were not trained"
+    before = [_untrained_words(some, untrained, study)] if len(untrained) else []
     first, reference, last = compared_variants(study)
     texts = [
-        _ratio_words(study, *pair)
-        for pair in ((last, first, IN), (last, first, OUT), (reference, first, IN))
-        if pair[0] != pair[1]
+        _ratio_words(study, last, first, IN),
+        _alignment_words(study, reference),
+        _ratio_words(study, last, first, OUT),
+        _ratio_words(study, reference, first, IN),
+        *(_alignment_words(study, name) for name in _known(study) if name not in (first, last)),
     ]
-    learned = [name for name in known_variants(study.results["arch"].unique()) if name not in (first, last)]
-    aligned = dict.fromkeys([reference, *learned])
-    texts += [_alignment_words(study, name) for name in aligned if name in _known(study)]
     shown = [text for text in dict.fromkeys(texts) if text][:MOST]
-    return shown or [f"Only {listing(study.results['variant'])} was run, so there is nothing to compare."]
+    return before + shown or [
+        f"Only {listing(study.results['variant'])} was run, so there is nothing to compare."
+    ]
+
+
+def _untrained_words(some: str, untrained: pd.DataFrame, study: TrainedModels) -> str:
+    """Return the sentence on what has not learned; `some` says how much that is."""
+    left = 1 - untrained["share"].dropna()
+    if left.empty:
+        return f"{some} well enough to judge: all models diverged."
+    steps = sorted({cell.definition.protocol.training.steps for cell in study.cells if cell.is_finished})
+    after = f"after {' or '.join(map('{:,}'.format, steps))} steps " if 0 < len(steps) < 3 else ""
+    ends = list(dict.fromkeys(f"{one:.0%}" for one in (left.min(), left.max())))
+    return (
+        f"{some} enough to judge: {after}the best variant has {' to '.join(ends)} of the loss or "
+        "error of the best constant answer."
+    )
 
 
 def how_found(study: TrainedModels) -> str:
@@ -86,7 +107,9 @@ def _extremes(study: TrainedModels) -> tuple[str, str]:
 
 
 def _ratio_words(study: TrainedModels, first: str, second: str, where: str) -> str:
-    rows = study.performance[study.performance["distribution"] == where]
+    if first == second:
+        return ""
+    rows = only_learned(study.performance[study.performance["distribution"] == where], study)
     ratios = mean_ratios(with_kinds(match_members(rows, first, second)), ["kind"], study.level)
     if ratios.empty:
         return ""
@@ -107,8 +130,14 @@ def _alignment_words(study: TrainedModels, variant: str) -> str:
     rows = study.results
     rows = rows[(rows["measure"] == ALIGNMENT) & (rows["variant"] == variant) & (rows["num_modules"] > 1)]
     rows = rows[rows["place"].astype(str) == ""]  # several routed layers have several answers
+    rows = only_learned(rows, study)
     if rows.empty:
         return ""
+    learned = learned_by_variant(study)
+    learned = learned[(learned["variant"] == variant) & learned["is_known"]]
+    if len(learned) and not learned["learned"].any():
+        return f"`{variant}` has not learned, so its {ALIGNMENT} means nothing."
+    did = "learned, and " if len(learned) and learned["learned"].all() else ""
     chance = random_baseline(rows["num_rules"], list(rows["num_modules"]))
     chance = chance[chance["measure"] == ALIGNMENT].drop(columns=["measure", "variant"])
     rows = rows.merge(chance.rename(columns={"value": "chance"}), on=["num_rules", "num_modules"])
@@ -127,7 +156,7 @@ def _alignment_words(study: TrainedModels, variant: str) -> str:
     degree = degrees[0] if len(means) == 1 else several
     low, high = means["chance"].min(), means["chance"].max()
     random = f"{low:.3g}" if high - low < 0.005 else f"between {low:.3g} and {high:.3g}"
-    text = f"`{variant}` {degree}: alignment {_spread(means, study.level, '{}')}"
+    text = f"`{variant}` {did}{degree}: alignment {_spread(means, study.level, '{}')}"
     lost = f"; left out: {plural(left, 'model')} that diverged" if left else ""
     return _closed(text, means, study.level, f"; random routing has {random}{lost}")
 

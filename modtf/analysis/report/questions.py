@@ -26,7 +26,7 @@ def question_sections(drawn: Mapping[str, Sequence[Any]]) -> tuple[list[Section]
         parts = [Section(figure_title(name), [words] * bool(words), content=drawn[name])
                  for name, words in figures.items()]  # fmt: skip
         above: list[Links] = []
-        if place < 2 and parts:
+        if place < 1 and parts:
             first, *rest = parts
             picture, *more = first.content
             top.append(Section(first.title, first.texts, content=[picture]))

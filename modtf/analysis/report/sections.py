@@ -1,5 +1,6 @@
 """The sections of a study's report: what was found, what was run and how, claims, measures."""
 
+import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from modtf.analysis.intervals import MIN_TASKS
 from modtf.analysis.labels import kind_label
 from modtf.analysis.report.findings import findings, how_found
 from modtf.analysis.report.questions import figure_title
+from modtf.analysis.rows import IN, performance_rows
 from modtf.analysis.table import table_cells, table_note
 from modtf.analysis.trained import TrainedModels
 from modtf.pages.page import Claims, Fold, Section, Table, Text, anchor
@@ -30,14 +32,17 @@ def findings_section(study: TrainedModels, figures: Sequence[Section]) -> Sectio
     warnings += [f"{plural(missing, 'requested cell')} missing; see 'What is missing'."] if missing else []
     tables = [parts for kind in study.kinds for parts in _variants_table(study, kind)]
     folded = [Fold("The tables of the other task types", tables[3:])] if len(study.kinds) > 1 else []
-    return Section(
-        "What was found",
-        [how_found(study), *(f"{line}." for line in how_trained(study.cells))],
-        warnings,
-        [*tables[:3], *folded],
-        findings(study),
-        figures,
-    )
+    how = [how_found(study), *(f"{line}." for line in how_trained(study.cells))]
+    texts = [Text(text, small=True) for text in how]
+    return Section("What was found", (), warnings, [*tables[:3], *folded, *texts], findings(study), figures)
+
+
+def ranked_cells(frame: pd.DataFrame, level: float) -> tuple[list[str], list[list[str]]]:
+    """Return `table_cells`, the best variant in distribution first; random routing is last."""
+    header, body = table_cells(frame, level)
+    rows = performance_rows(frame)
+    means = rows[rows["distribution"] == IN].groupby("variant", observed=True)["value"].mean().to_dict()
+    return header, sorted(body, key=lambda row: means.get(row[0], math.inf))
 
 
 def _variants_table(study: TrainedModels, kind: tuple[str, ...]) -> list[Any]:
@@ -49,8 +54,8 @@ def _variants_table(study: TrainedModels, kind: tuple[str, ...]) -> list[Any]:
         variants = rows.groupby(name)["variant"].nunique()
         values = sorted(variants.index[variants == variants.max()])
         rows = rows[rows[name] == values[len(values) // 2]]
-    header, body = table_cells(rows, study.level)
-    head = f"{kind_label(*kind)}, R = {rows['num_rules'].iloc[0]}, width {rows['width'].iloc[0]}:"
+    header, body = ranked_cells(rows, study.level)
+    head = f"{kind_label(*kind)}, R = {rows['num_rules'].iloc[0]}, width {rows['width'].iloc[0]}, best first:"
     note = table_note(rows, study.level)
     return [
         Text(head),

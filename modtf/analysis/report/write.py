@@ -24,6 +24,7 @@ from modtf.pages.pictures import VECTOR, NothingToDraw, NotMeant, save
 
 PAGE = "report.html"
 FOLDERS = ("figures", "tables")  # beside it
+MOST_NAMES = 3  # folders in a title
 
 
 def write_report(
@@ -86,8 +87,14 @@ def write_report(
             glossary_section(WORDS),
             *sections.undrawn_section(undrawn),
         ]
-        write_text(out / PAGE, page.render("modtf report", parts))
+        write_text(out / PAGE, page.render(f"modtf report: {source_of(study)}", parts))
     return out / PAGE
+
+
+def source_of(study: TrainedModels) -> str:
+    """Return the names of the folders or archives that the results come from, for a title."""
+    names = list(dict.fromkeys(cell.path.parent.name for cell in study.cells))
+    return ", ".join(names[:MOST_NAMES]) + f" and {len(names) - MOST_NAMES} more" * (len(names) > MOST_NAMES)
 
 
 def _write_tables(study: TrainedModels, out: Path, paired: pd.DataFrame, judged: pd.DataFrame) -> None:

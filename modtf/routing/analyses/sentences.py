@@ -122,14 +122,15 @@ def beyond_chance(
     if part["chance_high"].isna().all():
         return f"The {title} of layers is {spread_of(table, measure)}."
     layers = above_chance(table, measure)
+    verb, _, rest = what.partition(" ")
+    if len(layers) < 2:
+        verb = f"{verb[:-1]}ies" if verb.endswith("y") else f"{verb}s"
     if not layers:
-        among = f" after a correction for {len(part)} layers" if len(part) > 1 else ""
-        return f"No layer is above chance{among}: {title} {spread_of(table, measure)}."
+        among = f", corrected for {len(part)} layers" if len(part) > 1 else ""
+        did = " ".join(filter(None, [verb, rest]))
+        return f"No layer {did} beyond chance{among}: {title} {spread_of(table, measure)}."
     words = layers_text(layers, names)
     words = "All layers" if len(layers) == len(part) > 1 else words[0].upper() + words[1:]
-    verb, _, rest = what.partition(" ")
-    if len(layers) == 1:
-        verb = f"{verb[:-1]}ies" if verb.endswith("y") else f"{verb}s"
     part = part[part["layer"].isin(layers)]
     chance = number_range(part["chance_low"].min(), part["chance_high"].max())
     return f"{words} {verb} {rest}: {title} up to {number(part['value'].max())}, chance {chance}."

@@ -23,7 +23,7 @@ NONE = -1  # stands for an expert if this choice of the token was dropped
 # The sums of logits, or of gates that are not normalised, differ from 1 by far more for some token.
 TOLERANCE = 0.01
 NO_GATES = (
-    "gates must be probabilities that sum to 1 (or all 0, for a token that no module took). If these are "
+    "gates must be probabilities that sum to 1 (or all 0, for a token that no expert took). If these are "
     "logits say from_logits=True; if they are gates that were not renormalised, divide them by their sum"
 )
 
@@ -195,7 +195,7 @@ class Gates:
             )
         fewest = min(one.shape[1] for one in self.values)
         if top_k is not None and check_integer("top_k", top_k, 1) > fewest:
-            raise ValueError(f"top_k={top_k} is not valid; expected at most {fewest}, the number of modules.")
+            raise ValueError(f"top_k={top_k} is not valid; expected at most {fewest}, the number of experts.")
         self.from_logits, self.top_k = bool(from_logits), top_k
         self.layers: list[Layer] = [GateLayer(one, self.from_logits, top_k) for one in self.values]
 
@@ -447,8 +447,15 @@ def _check_ids(experts: ArrayLike, num_experts: int) -> NDArray[Any]:
     if ids.size and not (ids.min() >= NONE and ids.max() < num_experts):
         wrong = ids.min() if ids.min() < NONE else ids.max()
         hint = " If experts are numbered from 1, subtract 1." if wrong == num_experts else ""
+        if wrong < NONE:
+            size = next((one for one in (8, 16, 32) if -(2 ** (one - 1)) <= wrong), 64)
+            hint = (
+                f" It looks like an overflow: {2**size + wrong} stored as int{size} becomes {wrong}. Save "
+                f"experts as int{2 * size}. If it marks a dropped choice, write -1."
+            )
         raise ValueError(
-            f"experts hold {wrong}; expected numbers below num_experts={num_experts} (or -1: dropped).{hint}"
+            f"experts hold {wrong}; expected numbers below num_experts={num_experts}, from 0, or -1 for a "
+            f"dropped choice.{hint}"
         )
     return ids
 

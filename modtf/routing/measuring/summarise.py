@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from modtf.base.checks import check_integer, check_number
 from modtf.base.memory import check_fits
+from modtf.base.words import in_a_row, plural
 from modtf.metrics.distributions import Array, as_numbers, check_distributions
 from modtf.metrics.measure import GROUPS
 from modtf.metrics.registry import MEASURES, check_groups
@@ -22,6 +23,7 @@ from modtf.routing.measuring.tokens import Tokens
 from modtf.routing.measuring.watch import ENOUGH, Watch, assumes_one, warnings_of
 
 BY = ("mass", "hard")
+SHOWN = 10  # experts or labels that a warning names
 ENTROPY = "routing_entropy"  # with a single label this is the entropy of the load, which needs no labels
 NUM_PERMUTATIONS = 100
 TINY = np.finfo(np.float32).tiny
@@ -154,7 +156,7 @@ def measure_table(table: LayerTable, seen: Array, options: Options) -> LayerMeas
     labels = np.flatnonzero(counts.sum(axis=0))
     if not labels.size:
         raise ValueError(
-            f"All gates of layer {table.watch.number} are 0, so no module took a token. Leave out the layer, "
+            f"All gates of layer {table.watch.number} are 0, so no expert took a token. Leave out the layer, "
             "or give its gates."
         )
     counts, sizes = counts[:, labels], counts.sum(axis=0)[labels]
@@ -305,20 +307,29 @@ def _bits(A: Array, probs: Array) -> Array:
 def _warnings(
     numbers: Ints, too_few: NDArray[np.bool_], labels: Ints, counts: Array, few_documents: Ints
 ) -> Iterator[str]:
-    by_module, by_label = f"{len(numbers)} modules", f"{len(labels)} labels"
     enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(numbers)
     if len(labels) < 2:  # there is no other label to compare
         few_documents = few_documents[:0]
-    for modules, among, words in (
-        (numbers[too_few], by_module, f"have fewer than {enough} tokens ({TOKENS_PER_LABEL} for each "
-         f"of {by_label}), so their specialisation cannot be judged."),
-        (labels[counts.sum(axis=0) < frequent], by_label, f"have fewer than {frequent} tokens "
-         f"({TOKENS_PER_LABEL} for each of {by_module}), so their rows of the activation matrix are noisy."),
-        (labels[(counts > 0).sum(axis=0) == 1], by_label, "are in only one group of tokens, so the intervals "
-         "do not include the uncertainty of their rows."),
-        (few_documents, by_label, "are in only one document, so their effect cannot be separated from the "
-         "document's."),
+    for some, total, what, words in (
+        (numbers[too_few], len(numbers), "expert", f"received fewer than {enough} tokens, {TOKENS_PER_LABEL} "
+         f"for each of {plural(len(labels), 'label')}: too few to judge."),
+        (labels[counts.sum(axis=0) < frequent], len(labels), "label", f"had fewer than {frequent} tokens, "
+         f"{TOKENS_PER_LABEL} for each of {plural(len(numbers), 'expert')}: too few for a precise row of the "
+         "activation matrix."),
+        (labels[(counts > 0).sum(axis=0) == 1], len(labels), "label", "occurred in only one group of tokens, "
+         "so intervals leave out this uncertainty."),
+        (few_documents, len(labels), "label", "occurred in only one document, so the effect of a label "
+         "cannot be separated from that of its document."),
     ):  # fmt: skip
-        if modules.size:
-            shown = ", ".join(map(str, modules[:10])) + (", ..." if modules.size > 10 else ".")
-            yield f"{modules.size} of {among} {words} They are {shown}"
+        if some.size:
+            yield f"{_counted(some, total, what)} {words}"
+
+
+def _counted(some: Ints, total: int, what: str) -> str:
+    """Return "Expert 5", "Experts 5 and 7", "12 of 64 experts (0, 1, ...)" or "All 64 experts"."""
+    if some.size == total > 1:
+        return f"All {total} {what}s"
+    named = list(map(str, some[:SHOWN].tolist()))
+    if some.size > SHOWN:
+        return f"{some.size} of {total} {what}s ({', '.join(named)}, ...)"
+    return f"{what.capitalize()}{'s' * (some.size > 1)} {in_a_row(named)}"

@@ -173,7 +173,7 @@ class Tokens:
         if not self.given["labels"]:
             yield (
                 "There are no labels. Give labels=..., one for each token or document (its domain, language "
-                "or class), to measure what modules specialise in, and the chance level."
+                "or class), to measure what experts specialise in, and the chance level."
             )
         elif not self.given["documents"]:
             yield (

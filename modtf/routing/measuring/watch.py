@@ -150,8 +150,8 @@ def warnings_of(watches: Sequence[Watch], top_k: int | None) -> Iterator[str]:
          "np.take_along_axis(weights, experts, axis=-1)."),
         (negative, "some weights of experts that were not chosen are negative, as logits are. Those of "
          "chosen experts are read as weights. If they are logits, give their softmax."),
-        (flat, f"up to {most} tokens have the same value for all modules, as padding and unwritten rows do. "
-         "They count as sent to the first modules. If they are padding, leave them out."),
+        (flat, f"up to {most} tokens have the same value for all experts, as padding and unwritten rows do. "
+         "They count as sent to the first experts. If they are padding, leave them out."),
     ):  # fmt: skip
         if some:
             listed = ", ".join(str(watch.number) for watch in some)

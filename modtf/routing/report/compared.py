@@ -12,25 +12,28 @@ from matplotlib.axes import Axes
 from modtf.base.files import write_table, write_text
 from modtf.pages import page
 from modtf.pages.glossary import glossary_section
-from modtf.pages.pictures import Picture
+from modtf.pages.pictures import Picture, start_at_zero
+from modtf.pages.text import in_a_row, text_table
 from modtf.routing.analyses.registry import Analysed
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import Estimate
-from modtf.routing.measuring.compare import SHARED, Compared, Run
+from modtf.routing.measuring.compare import Compared, Run
 from modtf.routing.names import Names, paired_layers
 from modtf.routing.report.findings import comparison_findings
 from modtf.routing.report.tables import ADJUSTED
-from modtf.routing.report.write import WORDS, shown
+from modtf.routing.report.write import RANKED_MOST, WORDS, shown
 from modtf.routing.routing import Routing
 
 COMPARED = "comparison.html"
+SHOWN = 12  # matched experts on the page; the file has all
 ROUTER_SATURATION = "router_saturation"
 READ = (
     "Each model is compared with the first. Differences are paired: their intervals leave out the same "
     "documents of both models."
 )
+DIFFERENCES = "Layers by hard assignment, the largest difference first; shared routing: matched choices."
 MATCHED = (
-    "The figure shows hard assignment. The experts of two models have no common names. They are matched one "
+    "Hard assignment. The experts of two models have no common names. They are matched one "
     "to one so that as many choices of tokens as possible agree (shared routing). Chance pairs "
     "every token with a token of another document."
 )
@@ -104,30 +107,37 @@ def write_comparison(
     table = picture.table.assign(layer=picture.table["layer"].map(names.layer))
     write_table(out / "comparison.csv", table)
     experts = matched_experts(runs, compared, names)
-    write_table(out / "experts.csv", experts)
+    write_table(out / "matched.csv", experts)
     links = page.Links("Reports:", [(f"{run.name}/measures.html", run.name) for run in runs])
     image = shown(picture, out, "comparison.csv")
-    differences = page.Table(in_short(table), "comparison.csv")
+    differences = page.Table(in_short(compared, names), "comparison.csv", RANKED_MOST)
     sections = [
         page.Section(
             "What was found",
-            [runs[0].measured[0].how, READ],
-            warnings,
-            content=[links],
+            content=[page.Text(DIFFERENCES, small=True), differences, page.Text(MATCHED, small=True), image],
             findings=comparison_findings(compared, names),
         ),
-        page.Section("Layers", [" ".join([MATCHED, *compared[0].warnings])], content=[image]),
         page.Section(
-            "Differences",
-            ["Measures by hard assignment. The CSV file has all measures."],
-            content=[differences],
+            "Data and warnings",
+            [runs[0].measured[0].how, READ, *compared[0].warnings],
+            warnings,
+            content=[links],
         ),
         *saturation_sections(saturated or {}, runs[-1].name, out, names),
-        page.Section("Matched experts", [SHARES], content=[page.Table(experts, "experts.csv")]),
+        page.Section("Matched experts", [SHARES], content=[page.Table(experts, "matched.csv", SHOWN)]),
         glossary_section(WORDS),
     ]
-    write_text(out / COMPARED, page.render("modtf measure: comparison", sections))
+    title = f"modtf measure: {in_a_row([run.name for run in runs])}"
+    write_text(out / COMPARED, page.render(title, sections))
     return out / COMPARED
+
+
+def comparison_text(compared: Sequence[Compared], names: Names) -> str:
+    """Return the differences as a table for the terminal, and the sentences about them."""
+    table = in_short(compared, names)
+    header = [name.replace(" ", "\n") for name in table]
+    rows = table.fillna("").to_numpy().tolist()
+    return "\n".join([text_table(header, rows), "", DIFFERENCES, *comparison_findings(compared, names)])
 
 
 def matched_experts(runs: Sequence[Run], compared: Sequence[Compared], names: Names) -> pd.DataFrame:
@@ -170,20 +180,20 @@ def saturation_sections(
     return [page.Section("Router saturation", [SATURATED.format(last)], content=content)]
 
 
-def in_short(table: pd.DataFrame) -> pd.DataFrame:
-    """A row per layer and run: differences to look at first, by hard assignment, and shared routing."""
+def in_short(compared: Sequence[Compared], names: Names) -> pd.DataFrame:
+    """Return a row per layer and run, by hard assignment: differences to look at first, the largest first."""
     rows = []
-    for (layer, run), part in table.groupby(["layer", "run"], sort=False):
-        row = {"layer": layer, "run": run}
-        for one in part.to_dict("records"):
-            if one["by"] == "hard" and one["measure"] in (ADJUSTED, "collapse_worst", SHARED):
-                words = one["measure"].replace("_", " ")
-                interval = f" [{one['low']:+.3f}, {one['high']:+.3f}]" if np.isfinite(one["low"]) else ""
-                row[words] = f"{one['value']:+.3f}{interval}"
-            if one["measure"] == SHARED:
-                row["shared by chance"] = f"{one['chance']:.3f}"
-        rows.append(row)
-    return pd.DataFrame(rows)
+    for one in compared:
+        differences = {name: one.differences["hard"].get(name) for name in (ADJUSTED, "effective_experts")}
+        row = {"layer": names.layer(one.layer), "run": one.run}
+        for name, found in differences.items():
+            if found is not None and not np.isnan(found.value):
+                interval = f" [{found.low:+.3f}, {found.high:+.3f}]" if np.isfinite(found.low) else ""
+                row[name.replace("_", " ")] = f"{found.value:+.3f}{interval}"
+        row |= {"shared routing": f"{one.shared.value:.3f}", "shared by chance": f"{one.shared.chance:.3f}"}
+        sizes = [abs(found.value) for found in differences.values() if found is not None]
+        rows.append((next((size for size in sizes if not np.isnan(size)), 0.0), row))
+    return pd.DataFrame([row for _, row in sorted(rows, key=lambda pair: -pair[0])])
 
 
 def draw_comparison(runs: Sequence[Run], compared: Sequence[Compared], names: Names) -> Picture:
@@ -206,6 +216,7 @@ def draw_comparison(runs: Sequence[Run], compared: Sequence[Compared], names: Na
         _plot_intervals(shared, [one.shared for one in of_run], colour)
         shared.plot(places[: len(of_run)], [one.shared.chance for one in of_run], ":", color=GREY)
     difference.axhline(0, color=GREY, lw=1)
+    start_at_zero(value)
     shared.set_ylim(0, 1.02)
     value.legend(frameon=False, fontsize=8)
     table = pd.DataFrame([row for one in compared for row in one.to_rows()])

@@ -1,16 +1,14 @@
 """Sentences that say what was found, for the first screen of a report."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from modtf.pages.text import plural
-from modtf.routing.analyses import Analysed
+from modtf.routing.analyses import ANALYSES, Analysed
 from modtf.routing.analyses.sentences import (
     above_chance,
-    beyond_chance,
     corrected_limits,
     layers_text,
     number,
@@ -22,11 +20,14 @@ from modtf.routing.measuring.compare import Compared
 from modtf.routing.measuring.estimates import ADJUSTED
 from modtf.routing.names import Names
 from modtf.routing.reading import Counted
+from modtf.routing.report.tables import upper_limit
 from modtf.routing.routing import Routing
 
 FIRST = ("vocabulary_specialisation", "repetition", "coactivation", "domain_specialisation")  # to be quoted
 DEAD, VIOLATION = "dead_experts", "max_violation"  # measures of the analysis of the load
-SCALE = "adjusted mutual information (0: none, 1: all there is)"
+SCALE = "adjusted mutual information"
+EVEN = 0.95  # effective share of experts above which the load is even
+LITTLE = 0.01  # adjusted mutual information below which a verdict says so
 
 
 def held(routing: Routing, file: str) -> str:
@@ -53,55 +54,89 @@ def held(routing: Routing, file: str) -> str:
     return f"{file} holds the routing of {', '.join(parts)}."
 
 
-def findings(layers: Sequence[LayerMeasures], names: Names, analysed: dict[str, Analysed]) -> list[str]:
-    """Return three sentences on information about labels, on load, and on the most telling analysis."""
-    found = []
-    views = {layer.layer: layer.views[-1] for layer in layers if ADJUSTED in layer.views[-1].values}
-    limits = corrected_limits([view.adjusted_by_chance for view in views.values()])
-    rows: list[dict[str, Any]] = [
+def findings(layers: Sequence[LayerMeasures], names: Names, analysed: Mapping[str, Analysed]) -> list[str]:
+    """Return the verdict: a sentence on labels, one on the load, and one of the most telling analysis."""
+    known = [layer for layer in layers if ADJUSTED in layer.views[-1].values]
+    found = [_information(known, names)] if known else []
+    found.append(load_sentence(layers, names, analysed["load"].table if "load" in analysed else None))
+    quoted = [
+        f"{ANALYSES[name].title}: {_lower(analysed[name].sentences[0])}" for name in FIRST if name in analysed
+    ]
+    return found + quoted[:1]
+
+
+def _information(layers: Sequence[LayerMeasures], names: Names) -> str:
+    """Return which layer carries most information about labels, and which layers carry some."""
+    views = [layer.views[-1] for layer in layers]
+    table = pd.DataFrame(
         {
-            "layer": layer,
+            "layer": layer.layer,
             "measure": ADJUSTED,
             "item": "",
             "draws": len(view.largest_excess_by_chance),
             "limit": limit,
             **vars(view.values[ADJUSTED]),
         }
-        for (layer, view), limit in zip(views.items(), limits, strict=True)
-    ]
-    if rows:
-        what = "carry information about labels"
-        drawn = any(row["draws"] for row in rows)
-        unknown = "modules carry as much about permuted labels" if drawn else "no permutations were drawn"
-        found.append(beyond_chance(pd.DataFrame(rows), ADJUSTED, what, names, SCALE, unknown))
-    found.append(load_sentence(layers, names, analysed["load"].table if "load" in analysed else None))
-    quoted = [analysed[name].sentences[0] for name in FIRST if name in analysed]
-    return found + quoted[:1]
+        for layer, view, limit in zip(
+            layers, views, corrected_limits([view.adjusted_by_chance for view in views]), strict=True
+        )
+    )
+    if table["value"].isna().all():
+        drawn = table["draws"].any()
+        why = "experts carry as much about permuted labels" if drawn else "no permutations were drawn"
+        return f"The {SCALE} of experts and labels is unknown, because {why}."
+    best = table.loc[table["value"].astype(float).idxmax()]
+    where, above, one = names.layer(int(best["layer"])), above_chance(table, ADJUSTED), len(table) == 1
+    digits = 3 if best["value"] >= LITTLE else 4
+    size = f"{best['value']:.{digits}f}" if best["value"] > 0 else "0"
+    value = f"{SCALE} {{}}{size} of 1{{}}, chance below "
+    value += upper_limit(best["chance_high"], digits)
+    most = value.format("", "") if one else value.format("at most ", f", in layer {where}")
+    if not above:
+        among = "" if one else f", corrected for {len(table)} layers"
+        return f"No layer carries information about labels beyond chance{among}: {most}."
+    if best["value"] < LITTLE:
+        return (
+            f"{f'Layer {where} carries' if one else 'Layers carry'} little information about labels: {most}."
+        )
+    best_of_all = value.format("", "")
+    if len(above) == 1:
+        only = "Layer" if one else "Only layer"
+        return f"{only} {where} carries information about labels: {best_of_all}."
+    every = "all" if len(above) == len(table) else layers_text(above, names)
+    text = f"Layer {where} carries most information about labels: {best_of_all}"
+    return f"{text}; {every} of {len(table)} are beyond chance."
+
+
+def _lower(sentence: str) -> str:
+    """Return a sentence that begins with layers as the end of another."""
+    begins = sentence.startswith(("Layer", "No layer", "All layers"))
+    return sentence[0].lower() + sentence[1:] if begins else sentence
 
 
 def load_sentence(layers: Sequence[LayerMeasures], names: Names, load: pd.DataFrame | None = None) -> str:
-    """Return which experts are never used, and where the load is most uneven.
+    """Return where the load is most uneven, and which experts are never used.
 
     `load` is the table of the analysis of the load. Where it has a chance level, experts count as dead if a
     balanced router would have used more of them. Without it, the sentence only says what was not chosen.
     """
     known = None if load is None else load[(load["item"] == "") & load["chance_high"].notna()]
     known = None if known is None or known.empty else known
-    return f"{_unused(layers, names, known)}; {_uneven(layers, names, known)}."
+    return f"{_uneven(layers, names, known)}; {_unused(layers, names, known)}."
 
 
 def _unused(layers: Sequence[LayerMeasures], names: Names, known: pd.DataFrame | None) -> str:
     numbers = {layer.layer: int((layer.views[-1].use == 0).sum()) for layer in layers}
     some = [layer for layer, number in numbers.items() if number]
     if not some:
-        return "No expert is dead (never used)"
+        return "no expert is dead (never used)"
     if known is not None:
         beyond = above_chance(known, DEAD)
         some = [layer for layer in some if layer in beyond]
     if not some:
-        return "No layer has more dead experts than a balanced router would have"
+        return "no layer has more dead experts than a balanced router would have"
     total, where = sum(numbers[layer] for layer in some), layers_text(some, names)
-    text = plural(total, "expert") + (f" of {where}" if len(some) == 1 else f", in {where},")
+    text = f"{plural(total, 'expert')} of {where}"
     if known is None:
         counts = layers[0].label_counts
         tokens = "no token" if counts is None else f"none of these {plural(int(counts.sum()), 'token')}"
@@ -117,19 +152,24 @@ def _uneven(layers: Sequence[LayerMeasures], names: Names, known: pd.DataFrame |
         part, above = known[known["measure"] == VIOLATION], above_chance(known, VIOLATION)
         part = part[part["layer"].isin(above or part["layer"])]
         busiest = part.loc[part["value"].idxmax()]
-        who = f"most uneven in layer {names.layer(int(busiest['layer']))}: its busiest expert has"
-        if not above:
-            who = "as even as that of a balanced router: the busiest expert of a layer has up to"
-        band = number_range(busiest["chance_low"] + 1, busiest["chance_high"] + 1)
-        return f"the load is {who} {number(busiest['value'] + 1)} times the mean load, chance {band}"
+        where, most = (
+            names.layer(int(busiest["layer"])),
+            f"{number(busiest['value'] + 1)} times the mean load",
+        )
+        chance = f"chance below {upper_limit(busiest['chance_high'] + 1, 2)}"
+        if above:
+            return f"The load is most uneven in layer {where}: its busiest expert has {most}, {chance}"
+        return (
+            f"The load is as even as a balanced router's: the busiest expert, in layer {where}, has {most}, "
+            f"{chance}"
+        )
     use = [layer.views[-1].use for layer in layers]
     effective = [float(np.exp(-(one[one > 0] * np.log(one[one > 0])).sum())) for one in use]
-    least = int(np.argmin([one / some.size for one, some in zip(effective, use, strict=True)]))
-    where = names.layer(layers[least].layer)
-    return (
-        f"the load is most uneven in layer {where}: as if {effective[least]:.0f} of {use[least].size} "
-        "experts were used evenly"
-    )
+    shares = [one / some.size for one, some in zip(effective, use, strict=True)]
+    least = int(np.argmin(shares))
+    text = "The load is even; least" if shares[least] > EVEN else "The load is most uneven"
+    used = f"{effective[least]:.1f} of {use[least].size}"
+    return f"{text} in layer {names.layer(layers[least].layer)}: as if {used} experts were used evenly"
 
 
 def comparison_findings(compared: Iterable[Compared], names: Names) -> list[str]:
@@ -153,14 +193,19 @@ def _differences(run: str, layers: Sequence[Compared], names: Names) -> Iterator
             numbers = [layer.layer for layer, one in zip(layers, beyond, strict=True) if one]
             sides.append(f"{word} in {layers_text(numbers, names)}")
     title = SCALE if measure == ADJUSTED else measure.replace("_", " ")
-    largest = max(values, key=lambda one: np.nan_to_num(abs(one.value)))
+    place = max(range(len(values)), key=lambda place: np.nan_to_num(abs(values[place].value)))
+    largest, where = values[place], names.layer(layers[place].layer)
     half = wider * (largest.high - largest.low) / 2  # the largest of many layers has a wider interval
     ends = f"{largest.value:+.3f} [{largest.value - half:+.3f}, {largest.value + half:+.3f}]"
     text = " and ".join(sides) or "not shown to differ in any layer"
     if np.isnan([one.high for one in values]).all():
         text, ends = "without intervals, which need two groups of documents", f"{largest.value:+.3f}"
-    yield f"{run} compared with {first}: {title} is {text}; the largest difference of a layer is {ends}."
+    text += f"; the largest difference is {ends}, in layer {where}"
+    yield f"{run} compared with {first}: {title} is {text}."
     shared = [one.shared for one in layers]
+    least = names.layer(layers[int(np.argmin([one.value for one in shared]))].layer)
     chance = number_range(min(one.chance for one in shared), max(one.chance for one in shared))
     both = number_range(min(one.value for one in shared), max(one.value for one in shared))
-    yield f"{run} and {first} share {both} of all choices after matching their experts, chance {chance}."
+    most = f", least in layer {least}" if len(layers) > 1 else ""
+    text = f"share {both} of all choices{most}, after matching their experts"
+    yield f"{run} and {first} {text}; chance {chance}."

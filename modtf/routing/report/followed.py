@@ -31,6 +31,7 @@ TOPS = (
     "expert, and in brackets among all tokens. bits: how far the tokens differ, beyond tokens of other "
     "documents."
 )
+SHOWN = 12  # experts on the page; the file has all
 TOP, LEAST = 6, 5  # tokens that are named of an expert; times that these occur
 
 
@@ -52,7 +53,9 @@ def followed_sections(routing: Routing, out: Path, seed: int, progress: Progress
         table = top_tokens(routing, seed)
         write_table(out / "tokens.csv", table)
         best = table.sort_values("bits", ascending=False, kind="stable")
-        sections.append(page.Section("Tokens of experts", [TOPS], content=[page.Table(best, "tokens.csv")]))
+        sections.append(
+            page.Section("Tokens of experts", [TOPS], content=[page.Table(best, "tokens.csv", SHOWN)])
+        )
     return sections
 
 

@@ -26,7 +26,7 @@ def label_counts(layers: Sequence[LayerMeasures], names: Names) -> page.Table:
 
 
 def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
-    """Draw the bits beyond chance that modules carry about each label, by layer; blank at chance level.
+    """Draw the bits beyond chance that experts carry about each label, by layer; blank at chance level.
 
     The limit is corrected for all labels and layers (Bonferroni)."""
     labels = np.unique(np.concatenate([layer.labels[shown_labels(layer)] for layer in layers]))
@@ -38,10 +38,13 @@ def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
         beyond = np.where(view.bits > limit, view.bits - mean, np.nan)
         bits[labels.searchsorted(layer.labels[rows]), column] = beyond[rows]
     words = [short(names.label(number), number) for number in labels.tolist()]
-    title = "Information of the chosen module about a label, in bits beyond chance (white: none)"
+    title = (
+        "Information of the chosen expert about a label, in bits beyond chance (darker: more, white: none)"
+    )
     height = float(np.clip(0.16 * len(labels) + 1.0, 2.0, 10.0))
     figure, (axes,) = over_layers([layer.layer for layer in layers], names, [title], 90, height=height)
-    image = axes.imshow(bits, HEAT, aspect="auto", interpolation="nearest", vmin=0)
+    most = 1.0 if np.isnan(bits).all() else None
+    image = axes.imshow(bits, HEAT, aspect="auto", interpolation="nearest", vmin=0, vmax=most)
     axes.set_yticks(range(len(labels)), words)
     axes.grid(False)
     axes.tick_params(labelsize=7)

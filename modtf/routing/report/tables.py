@@ -9,19 +9,22 @@ import numpy as np
 import pandas as pd
 
 from modtf.metrics.registry import MEASURES, activation_measures
-from modtf.pages.text import text_table
+from modtf.pages.text import plural, text_table
+from modtf.routing.analyses.sentences import layers_text
 from modtf.routing.measuring import Estimate, LayerMeasures
 from modtf.routing.measuring.estimates import ADJUSTED, FEWEST, FEWEST_DRAWS
 from modtf.routing.names import Names
 
 BY = {"mass": "gate mass", "hard": "hard assignment"}  # what a reader calls the two ways of counting
-SPECIAL = 3  # modules that are named for each label
+SHORT = "adjusted MI"  # of the adjusted mutual information, in the terminal
+SPECIAL = 3  # experts that are named for each label
 
 
-def module_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """Return a row per layer, way of counting and module, with the names of labels."""
+def expert_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
+    """Return a row per layer, way of counting and expert, with the names of labels."""
     frame = pd.DataFrame([row for layer in layers for row in layer.module_rows()])
-    frame["top_label"] = frame["top_label"].astype("Int64")  # empty for a module that is never used
+    frame = frame.rename(columns={"module": "expert"})
+    frame["top_label"] = frame["top_label"].astype("Int64")  # empty for an expert that is never used
     if names.labels is not None:
         frame = frame.drop(columns="top_label_name", errors="ignore")
         place = int(frame.columns.get_indexer(["top_label"])[0])
@@ -30,13 +33,13 @@ def module_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
 
 
 def activation_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """Return a row per layer, way of counting, label and module: p(module | label)."""
+    """Return a row per layer, way of counting, label and expert: p(expert | label)."""
     parts = []
     for layer in layers:
         for view in layer.views:
             row, module = np.indices(view.activation.shape).reshape(2, -1)
             values = {"layer": layer.layer, "by": view.by, "label": layer.labels[row]}
-            values |= {"module": layer.module_numbers[module], "probability": view.activation.ravel()}
+            values |= {"expert": layer.module_numbers[module], "probability": view.activation.ravel()}
             parts.append(pd.DataFrame(values))
     frame = pd.concat(parts, ignore_index=True)
     if names.labels is not None:
@@ -58,22 +61,22 @@ def layer_table(layer: LayerMeasures) -> pd.DataFrame:
 
 
 def summary_table(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """Return one row per layer: what modules carry about labels, if there are labels, and their load."""
+    """Return one row per layer: what experts carry about labels, if there are labels, and their load."""
     rows = []
     for layer in layers:
         row = {"layer": names.layer(layer.layer)}
         for view in layer.views:
             if ADJUSTED in view.values:
                 found = view.values[ADJUSTED]
-                where = BY[view.by].replace(" ", "\n")
-                row |= {where: _value(found), f"chance,\n{view.by}": _below(found.chance_high)}
+                row |= {f"{SHORT},\n{BY[view.by]}": _value(found)}
+                row |= {f"chance,\n{view.by}": _below(found)}
         view, main = layer.views[-1], [measure.name for measure in activation_measures()]
         if ADJUSTED not in view.values:
             some = {name: _number(view.values[name].value) for name in main if name in view.values}
             row |= {name.replace("_", "\n"): value for name, value in some.items()}
         if (load := view.values.get("effective_experts")) is not None:
-            number = "-" if np.isnan(load.value) else f"{load.value:.1f}"  # of one module
-            row["effective\nmodules"] = f"{number} of {view.use.size}"
+            number = "-" if np.isnan(load.value) else f"{load.value:.1f}"  # of one expert
+            row["effective\nexperts"] = f"{number} of {view.use.size}"
         row["never\nused"] = str(int((view.use == 0).sum()))
         if layer.too_few is not None:
             row["too few\ntokens"] = str(int(layer.too_few.sum()))
@@ -81,24 +84,54 @@ def summary_table(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame
     return pd.DataFrame(rows)
 
 
+def ranked(layers: Sequence[LayerMeasures]) -> list[LayerMeasures]:
+    """Return layers by hard assignment: the most information about labels first, or the most uneven load."""
+
+    def key(layer: LayerMeasures) -> tuple[float, float]:
+        view = layer.views[-1]
+        found = view.values[ADJUSTED].value if ADJUSTED in view.values else np.nan
+        return -np.nan_to_num(found, nan=-np.inf), -float(view.use.max() * view.use.size)
+
+    return sorted(layers, key=key)
+
+
+def ranked_layers(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
+    """Return one row per layer, as `ranked`: its information about labels, its busiest and unused experts."""
+    rows = []
+    for layer in ranked(layers):
+        view = layer.views[-1]
+        row = {"layer": names.layer(layer.layer)}
+        if ADJUSTED in view.values:
+            found = view.values[ADJUSTED]
+            row |= {ADJUSTED: _value(found), "chance": _below(found)}
+        busiest = int(view.use.argmax())
+        row["busiest expert"] = str(layer.module_numbers[busiest])
+        row["its load / mean load"] = f"{view.use[busiest] * view.use.size:.2f}"
+        row["experts never used"] = str(int((view.use == 0).sum()))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
 def _limit_words(permutations: int) -> str:
     """Return the meaning of the chance limit, see `estimates.mean_and_range`."""
+    if not permutations:
+        return "Without permutations it is unknown."
     if permutations >= FEWEST:
-        return "97.5% of permutations give a lower value."
-    return f"97.5% lie lower, if normal, by mean and spread of {permutations} permutations."
+        return "chance: 97.5% of permutations give a lower value."
+    return f"chance: 97.5% lie lower, if normal, by mean and spread of {permutations} permutations."
 
 
 def summary_notes(layers: Sequence[LayerMeasures]) -> list[str]:
     """Return what the columns of the summary mean, and which direction is better."""
     if any(ADJUSTED in layer.views[-1].values for layer in layers):
         words = [
-            "gate mass, hard assignment: adjusted mutual information of modules and labels, 0 to 1; higher:",
-            f"  modules specialise more. chance: {_limit_words(len(layers[0].views[-1].adjusted_by_chance))}",
+            f"{SHORT}: adjusted mutual information of experts and labels, 0 to 1; higher: experts specialise",
+            f"  more. {_limit_words(len(layers[0].views[-1].adjusted_by_chance))}",
         ]
     else:
         words = ["collapse, alignment, inverse mutual information and adaptation: lower is better."]
     words.append(
-        "effective modules: higher is a more even load. never used (by these tokens), too few tokens: "
+        "effective experts: higher is a more even load. never used (by these tokens), too few tokens: "
         "lower is better."
     )
     return words
@@ -106,25 +139,29 @@ def summary_notes(layers: Sequence[LayerMeasures]) -> list[str]:
 
 def warning_lines(layers: Sequence[LayerMeasures], names: Names) -> list[str]:
     """Return the warnings of all layers; those that differ in numbers alone are one line."""
-    said: dict[str, list[tuple[str, str]]] = {}
+    alike: dict[str, list[tuple[int, str]]] = {}
     for layer in layers:
         for text in layer.warnings:
-            kind = re.sub(r"\d+", "#", text.partition("They are")[0])
-            said.setdefault(kind, []).append((names.layer(layer.layer), text))
+            kind = re.sub(r"^(Expert|Label|All|\d+ of).*? (?=(received|had|occurred) )|\d+", "#", text)
+            alike.setdefault(kind, []).append((layer.layer, text))
     lines = []
-    for found in said.values():
-        (where, text), alike = found[0], len({text for _, text in found}) == 1
-        if alike and len(found) == len(layers):
-            lines.append(text)
-        elif alike or len(found) == 1:
-            lines.append(f"Layer {', '.join(name for name, _ in found)}: {text}")
-        else:
-            lines.append(
-                f"In {len(found)} of {len(layers)} layers, with different numbers. Layer {where}: {text}"
-            )
-    dropped = [layer.dropped for layer in layers]
-    if any(dropped):
-        lines.append(f"{max(dropped)} tokens of a layer at most were taken by no module. They are left out.")
+    for found in alike.values():
+        texts = list(dict.fromkeys(text for _, text in found))
+        if len(texts) == 1 and len(found) == len(layers):
+            lines.append(texts[0])
+            continue
+        first = [layer for layer, text in found if text == texts[0]]
+        rest = [layer for layer, text in found if text != texts[0]]
+        where = layers_text(first, names)
+        line = f"{where[0].upper()}{where[1:]}: {texts[0]}"
+        more = layers_text(rest, names) if rest else ""
+        lines.append(f"{line} The same holds for others in {more}." if rest else line)
+    dropped = {layer.layer: layer.dropped for layer in layers if layer.dropped}
+    if dropped:
+        most = max(dropped, key=lambda layer: dropped[layer])
+        tokens = f"{plural(dropped[most], 'token')} of layer {names.layer(most)}"
+        others = ", and fewer of other layers," if len(dropped) > 1 else ""
+        lines.append(f"{tokens}{others} went to no expert. Such tokens are left out.")
     return lines
 
 
@@ -133,8 +170,8 @@ def all_labels(layers: Sequence[LayerMeasures]) -> list[int]:
     return np.unique(np.concatenate([layer.labels for layer in layers])).tolist()
 
 
-def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
-    """Return the modules in which each label has the largest share, if beyond chance.
+def special_experts(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame:
+    """Return the experts in which each label has the largest share, if beyond chance.
 
     The last rows say how many labels have none, and how many cannot be judged.
     """
@@ -142,7 +179,7 @@ def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
     # A layer that routes tokens of one label only has no permutations.
     drawn = [view.largest_excess_by_chance for view in views if view.largest_excess_by_chance.size]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of NaN alone: no module has enough tokens
+        warnings.simplefilter("ignore", RuntimeWarning)  # of NaN alone: no expert has enough tokens
         largest = np.nanmax(drawn, axis=0) if drawn else np.zeros(0)
     least = np.quantile(largest, 0.95) if largest.size else np.nan
     rows: list[tuple[str, ...]] = []
@@ -173,7 +210,7 @@ def special_modules(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
         if count:
             others = f"{count} more" if count < len(numbers) else f"all {count}"
             rows.append((others, text, *[""] * 5))
-    columns = ["label", "layer", "module", "tokens", "share of the label", "of all tokens"]
+    columns = ["label", "layer", "expert", "tokens", "share of the label", "of all tokens"]
     return pd.DataFrame(rows, columns=[*columns, "excess over chance, sd"])
 
 
@@ -185,7 +222,7 @@ def in_brief(layer: LayerMeasures) -> str:
         for by, one in found
     )
     number = 0 if layer.too_few is None else int(layer.too_few.sum())
-    few = f"; modules with too few tokens: {number}" if number else ""
+    few = f"; experts with too few tokens: {number}" if number else ""
     return (f"adjusted mutual information by {told}" if told else "measures") + few
 
 
@@ -227,8 +264,26 @@ def _better(name: str) -> str:
     return {True: "lower", False: "higher", None: ""}[smaller]
 
 
-def _below(value: float) -> str:
-    return "-" if np.isnan(value) else f"< {max(np.ceil(1000 * value), 1) / 1000:.3f}"
+def _below(found: Estimate) -> str:
+    return "-" if np.isnan(found.chance_high) else f"<\N{NO-BREAK SPACE}{upper_limit(found.chance_high)}"
+
+
+def in_experts(text: str) -> str:
+    """Return a description of a measure of modules and rules in terms of experts and labels.
+
+    Example:
+        >>> in_experts("Number of equally used modules; a module is never used.")
+        'Number of equally used experts; an expert is never used.'
+    """
+    for word, other in {r"\b([Aa]) module": r"\1n expert", "module": "expert", "rule": "label"}.items():
+        text = re.sub(word, other, text)
+    return text
+
+
+def upper_limit(value: float, digits: int = 3) -> str:
+    """Return a limit, rounded up and above 0."""
+    unit = 10**digits
+    return f"{max(np.ceil(unit * value), 1) / unit:.{digits}f}"
 
 
 def _known(value: float) -> str:

@@ -5,7 +5,6 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from modtf.base.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS, activation_measures
 from modtf.pages import page
 from modtf.pages.glossary import glossary_section, measures_section
-from modtf.pages.pictures import HEAT, Picture, png_of
+from modtf.pages.pictures import HEAT, Picture, png_of, start_at_zero
 from modtf.pages.text import plural
 from modtf.routing.analyses import Analysed
 from modtf.routing.drawing import GREY, over_layers
@@ -28,36 +27,39 @@ from modtf.routing.report.labels import draw_labels, label_counts, short, shown_
 from modtf.routing.report.tables import ADJUSTED, BY
 
 PAGE = "measures.html"
+RANKED = "Layers by hard assignment, the one with the most information about labels first."
+UNEVEN = "Layers by hard assignment, the one with the most uneven load first."
 LAYERS = (
-    "How much information the modules of each layer carry about labels, and how evenly they are used. Above "
-    "the grey band, modules specialise more than chance."
+    "Left: the information that the experts of each layer carry about labels; above the grey band it is more "
+    "than chance. Right: how evenly experts are used."
 )
 BEYOND = (
-    "For each label, the modules in which it has the largest share, by hard assignment. A module is listed "
+    "For each label, the experts in which it has the largest share, by hard assignment. An expert is listed "
     "if it has enough tokens and its excess over permuted labels, in standard deviations, is larger than the "
-    "largest excess of any module of any layer in 95% of permutations."
+    "largest excess of any expert of any layer in 95% of permutations."
 )
-LABELS = "How much information the chosen module carries about each label, in each layer; and label counts."
+LABELS = "How much information the chosen expert carries about each label, in each layer; and label counts."
 COUNTS = "How many tokens each label has."
 MATRICES = (
-    "Open a layer to see its activation matrices, p(module | label). Rows are labels. Columns are modules, "
-    "ordered by their most frequent label. Brighter is more."
+    "Open a layer to see its activation matrices, p(expert | label). Rows are labels. Columns are experts, "
+    "ordered by their most frequent label. Darker is more; white is nothing."
 )
 SHUFFLED = (
     "The left matrix has the labels as they are; the right one has shuffled labels: its diagonal comes from "
     "the order alone."
 )
 WORDS = {
-    "gate mass": "Counts a token for every module, weighted by the probability that the router gives it.",
-    "hard assignment": "Counts a token for the modules that it is sent to.",
-    "chance": "The mean under permuted labels, the value for modules that carry no information about labels. "
-    "Square brackets behind a value hold its confidence interval.",
-    "adjusted mutual information": "Information that modules carry about labels beyond chance, as a share of "
+    "gate mass": "Counts a token for every expert, weighted by the probability that the router gives it.",
+    "hard assignment": "Counts a token for the experts that it is sent to.",
+    "chance": "The value for experts that carry no information about labels, from permuted labels. Square "
+    "brackets behind a value hold its confidence interval.",
+    "adjusted mutual information": "Information that experts carry about labels beyond chance, as a share of "
     "the most they could carry: 0 is none, 1 is all.",
-    "load": "The share of tokens that a module answers. The figure shows the effective number of modules "
-    "divided by the number of modules: 1 is even.",
+    "load": "The share of tokens that an expert answers. The figure shows the effective number of experts "
+    "divided by the number of experts: 1 is even.",
 }
-GAP = 4  # modules between two matrices
+GAP, BETWEEN = 4, (153, 153, 153)  # columns between two matrices, and their grey
+RANKED_MOST = 10  # layers in the first table; the files have all
 COLOUR = {"mass": "#0072B2", "hard": "#D55E00"}
 
 
@@ -68,8 +70,9 @@ def write_routing_report(
     more: Sequence[page.Section] = (),
     about: str = "",
     analysed: Mapping[str, Analysed] | None = None,
+    source: str = "",
 ) -> Path:
-    """Writes measures.html, measures.csv, modules.csv, activation.csv, layers.png and labels.png.
+    """Writes measures.html, measures.csv, experts.csv, activation.csv, layers.png and labels.png.
 
     Args:
         layers: from `modtf.measure_activations`.
@@ -78,6 +81,7 @@ def write_routing_report(
         more: sections to stand before those of each layer.
         about: a sentence on what the file holds; by default the sizes of the layers.
         analysed: the results of analyses, one of which is quoted on the first screen.
+        source: the name of the file or model, for the title.
 
     Returns:
         The path of the page, which needs no other file.
@@ -103,58 +107,66 @@ def write_routing_report(
     names, out = tables.names_of(layers, names), Path(out)
     frames = {
         "measures.csv": pd.DataFrame([row for layer in layers for row in layer.to_rows()]),
-        "modules.csv": tables.module_rows(layers, names),
+        "experts.csv": tables.expert_rows(layers, names),
         "activation.csv": tables.activation_rows(layers, names),
     }
     for file, frame in frames.items():
         if names.layers is not None:
             frame.insert(1, "layer_name", frame["layer"].map(names.layer))
         write_table(out / file, frame)
-    sections = [_first_section(layers, names, about, dict(analysed or {}))]
-    if layers[0].label_counts is not None:
-        sections.append(page.Section("Layers", [LAYERS], content=[shown(draw_layers(layers, names), out)]))
+    sections = [_first_section(layers, names, dict(analysed or {}), out)]
+    sections.append(_data_section(layers, names, about))
     if layers[0].label_counts is not None and any(len(layer.labels) > 1 for layer in layers):
         sections += _label_sections(layers, names, out)
     sections += more
     folds = [_fold(layer, names) for layer in layers]
     shuffled = any(layer.views[-1].shuffled is not None for layer in layers)
     sections.append(page.Section("Each layer", [MATRICES, SHUFFLED][: 1 + shuffled], content=folds))
-    sections.append(measures_section(activation_measures(GROUPS)))
+    sections.append(measures_section(activation_measures(GROUPS), tables.in_experts))
     sections.append(glossary_section(WORDS))
-    write_text(out / PAGE, page.render("modtf measure", sections))
+    write_text(out / PAGE, page.render(f"modtf measure{': ' * bool(source)}{source}", sections))
     return out / PAGE
 
 
 def _first_section(
-    layers: Sequence[LayerMeasures], names: Names, about: str, analysed: dict[str, Analysed]
+    layers: Sequence[LayerMeasures], names: Names, analysed: dict[str, Analysed], out: Path
 ) -> page.Section:
-    """Return the first section: the sizes of the data, what was found, and the warnings."""
+    """Return the first section: the verdict, the ranked layers, and the figure of all layers."""
+    has_labels = any(ADJUSTED in layer.views[-1].values for layer in layers)
+    ranked = page.Table(tables.ranked_layers(layers, names), "measures.csv", RANKED_MOST)
+    content: list[object] = [page.Text(RANKED if has_labels else UNEVEN, small=True), ranked]
+    if layers[0].label_counts is not None:
+        content += [page.Text(LAYERS, small=True), shown(draw_layers(layers, names), out)]
+    return page.Section("What was found", content=content, findings=findings(layers, names, analysed))
+
+
+def _data_section(layers: Sequence[LayerMeasures], names: Names, about: str) -> page.Section:
+    """Return the section on the data: their sizes, how they were measured, and the warnings."""
     first = layers[0]
     sizes = sorted({layer.mass.use.size for layer in layers})
-    modules = plural(sizes[0], "module") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} modules"
+    experts = plural(sizes[0], "expert") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} experts"
     labels = tables.all_labels(layers)
-    size = f"{plural(len(layers), 'layer')}, {modules}, {plural(len(labels), 'label')}"
+    size = f"{plural(len(layers), 'layer')}, {experts}, {plural(len(labels), 'label')}"
     if first.label_counts is not None:
         size += f", {plural(int(first.label_counts.sum()) + first.dropped, 'token')}"
-    sentences = [about or f"{size}.", *findings(layers, names, analysed)]
-    texts = [first.how] * bool(first.how)
-    return page.Section("What was found", texts, tables.warning_lines(layers, names), findings=sentences)
+    texts = [about or f"{size}.", *[first.how] * bool(first.how)]
+    return page.Section("Data and warnings", texts, tables.warning_lines(layers, names))
 
 
 def _label_sections(layers: Sequence[LayerMeasures], names: Names, out: Path) -> list[page.Section]:
-    """Return the sections on labels: their figure and counts, and the most specialised modules.
+    """Return the sections on labels: their figure and counts, and the most specialised experts.
 
-    The figure needs two permutations, and the table of modules needs one.
+    The figure needs two permutations, and the table of experts needs one.
     """
     counts = label_counts(layers, names)
     draws = max(len(layer.views[-1].largest_excess_by_chance) for layer in layers)
     if not draws:
         return [page.Section("Labels", [COUNTS], content=[counts])]
     figure = [shown(draw_labels(layers, names), out)] if draws > 1 else []
-    special = page.Table(tables.special_modules(layers, names), "modules.csv")
+    special = page.Table(tables.special_experts(layers, names), "experts.csv")
     return [
         page.Section("Labels", [LABELS if figure else COUNTS], content=[*figure, counts]),
-        page.Section("Most specialised modules", [BEYOND], content=[special]),
+        page.Section("Most specialised experts", [BEYOND], content=[special]),
     ]
 
 
@@ -170,7 +182,9 @@ def _fold(layer: LayerMeasures, names: Names) -> page.Fold:
     """Return a line that shows a layer's matrices and measures when it is opened."""
     rows = shown_labels(layer)
     words = [short(names.label(number), number) for number in layer.labels[rows].tolist()]
-    matrices = [page.Matrix(BY[view.by], pixels(view, rows), words) for view in layer.views]
+    where = f"layer {names.layer(layer.layer)}"
+    note = f"Activation matrix of {where}: a row for each label, a column for each expert."
+    matrices = [page.Matrix(BY[view.by], pixels(view, rows), words, note) for view in layer.views]
     table = page.Table(tables.layer_table(layer), "measures.csv")
     return page.Fold(f"Layer {names.layer(layer.layer)}: {tables.in_brief(layer)}", [*matrices, table])
 
@@ -184,7 +198,7 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
             load = np.exp(-(use * np.log(use)).sum()) / view.use.size
             rows.append({"layer": layer.layer, "by": view.by, "measure": "load", "value": load})
     table = pd.DataFrame(rows)
-    titles = "Adjusted mutual information (grey: chance)", "Load: effective number of modules / modules"
+    titles = "Adjusted mutual information (grey: chance)", "Load: effective number of experts / experts"
     numbers = [layer.layer for layer in layers]
     figure, both = over_layers(numbers, names, titles)
     places = np.arange(len(layers))
@@ -196,6 +210,7 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
                 axes.fill_between(places, part["low"], part["high"], color=COLOUR[by], alpha=0.2, lw=0)
                 band = part["chance_low"], part["chance_high"]
                 axes.fill_between(places, *band, color=GREY, alpha=0.4, lw=0)
+    start_at_zero(both[0])
     both[1].set(ylim=(0, 1.02))
     both[1].legend(frameon=False, fontsize=8)
     note = "95% of permuted labels lie in the grey bands."
@@ -203,18 +218,18 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
 
 
 def pixels(view: View, rows: NDArray[np.intp]) -> str:
-    """The matrix of a view, that of a shuffled labelling to its right, as a PNG in base64."""
+    """Return the matrix of a view, that of a shuffled labelling to its right, as a PNG in base64."""
     shown = []
     largest = max(float(view.activation[rows].max()), 1e-9)
     for matrix in (view.activation, view.shuffled):
         if matrix is not None:
             top = np.where(matrix.max(axis=0) > 0, matrix.argmax(axis=0), len(matrix))
-            modules = np.lexsort((-matrix.max(axis=0), top))
-            levels = np.clip(matrix[np.ix_(rows, modules)] / largest, 0.0, 1.0) * 254
+            experts = np.lexsort((-matrix.max(axis=0), top))
+            levels = np.clip(matrix[np.ix_(rows, experts)] / largest, 0.0, 1.0) * 254
             shown += [levels.astype(np.uint8), np.full((len(rows), GAP), 255, np.uint8)]
     image = Image.fromarray(np.concatenate(shown[:-1], axis=1)).convert("P")
-    colours = matplotlib.colormaps[HEAT](np.linspace(0, 1, 255))[:, :3]
-    image.putpalette([*(colours * 255).astype(np.uint8).ravel().tolist(), 255, 255, 255])
+    colours = HEAT(np.linspace(0, 1, 255))[:, :3]
+    image.putpalette([*(colours * 255).astype(np.uint8).ravel().tolist(), *BETWEEN])
     buffer = io.BytesIO()
     image.save(buffer, "PNG", optimize=True)
     return base64.b64encode(buffer.getvalue()).decode()

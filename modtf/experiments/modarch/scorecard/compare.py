@@ -13,8 +13,8 @@ from modtf.analysis.rows import IN, OUT, activation_rows
 from modtf.analysis.study import Study
 from modtf.analysis.table import SHORT
 from modtf.experiments.modarch.given import GIVEN, WAYS, dose
-from modtf.experiments.modarch.studies.scorecard import MEASURES, ORACLE
-from modtf.pages.text import interval_words
+from modtf.experiments.modarch.studies.scorecard import MEASURES, NUM_RULES, ORACLE
+from modtf.pages.text import in_a_row, interval_words
 
 LOSSES = {IN: "loss in", OUT: "loss out"}
 NAMES = {name: SHORT.get(name, name.replace("_", " ")) for name in MEASURES}
@@ -102,6 +102,45 @@ def places(study: Study) -> pd.DataFrame:
     is_log, ends = table["quantity"] != "alignment", ["mean", "low", "high"]
     table[ends] = table[ends].mask(is_log, np.exp(table[ends]))
     return table
+
+
+def verdict(study: Study, own: str, table: pd.DataFrame) -> list[str]:
+    """Return the result for your router in two or three sentences: loss by task type, alignment and load."""
+    lines = []
+    for kind, rows in table[table["score"] == LOSSES[IN]].groupby("kind", observed=True):
+        names = {word: list(map(str, part)) for word, part in rows.groupby("verdict")["variant"]}
+        better, worse = names.get("better", []), names.get("worse", [])
+        parts = [f"{own} beats {len(better) or 'none'} of {len(rows)} reference models in loss ({kind})"]
+        if better:
+            parts[0] += f": {in_a_row(better)}"
+        if worse:
+            parts.append(f"loses to {in_a_row(worse)}")
+        if undecided := len(rows) - len(better) - len(worse):
+            parts.append(f"{undecided} {'is' if undecided == 1 else 'are'} undecided")
+        lines.append(f"{'; '.join(parts)}.")
+    return [*lines, *_routing_words(study, own)]
+
+
+def _routing_words(study: Study, own: str) -> list[str]:
+    """Return how your router aligns with rules, between which others, and how many modules it uses."""
+    rows = study.results[(study.results["arch"] == "mlp") & (study.results["router"] != GIVEN)]
+    means = {
+        name: part.groupby("variant", observed=True)["value"].mean().sort_values()
+        for name, part in rows.groupby("measure", observed=True)
+    }
+    aligned = means.get("alignment", pd.Series(dtype=float))
+    if own not in aligned:
+        return []
+    number = int(rows.loc[rows["variant"] == own, "num_modules"].iloc[0])
+    others = aligned.drop(own)
+    below, above = others[others <= aligned[own]].tail(1), others[others > aligned[own]].head(1)
+    near = [f"{name} ({value:.2f})" for part in (below, above) for name, value in part.items()]
+    where = f", {'between' if len(near) == 2 else 'next to'} {in_a_row(near)}" if near else ""
+    text = f"MLP regression: alignment {aligned[own]:.2f}{where}"
+    if number == NUM_RULES:  # n evenly used modules of R have a collapse of (R - n) / (R - 1)
+        used = number - means["collapse_avg"][own] * (number - 1)
+        text += f"; modules are used as unevenly as if {used:.1f} of {number} did all"
+    return [f"{text}."]
 
 
 def in_short(study: Study, own: str, table: pd.DataFrame, placed: pd.DataFrame) -> list[str]:

@@ -14,9 +14,10 @@ from modtf.analysis.figures.layout import Look
 from modtf.analysis.figures.marks import by_variant, dots, joined
 from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import kind_label
+from modtf.analysis.report.sections import ranked_cells
 from modtf.analysis.report.words import WORDS
 from modtf.analysis.study import Study
-from modtf.analysis.table import table_cells, table_note
+from modtf.analysis.table import table_note
 from modtf.base.files import write_csv, write_text
 from modtf.experiments.modarch.given import GIVEN, WAYS
 from modtf.experiments.modarch.scorecard import compare
@@ -43,6 +44,7 @@ PAIRED = (
     "worse: p at most 0.05 after Holm's correction for the rows of a column. Else undecided."
 )
 
+RANKED = "All rows, the smallest loss in distribution first."
 RATES = (
     "Validation loss of each row by the learning rate at the first step, the geometric mean over three tasks "
     "that are not reported. The learning rate falls to 0 as a cosine. * marks the lowest loss: at this rate "
@@ -51,8 +53,13 @@ RATES = (
 
 
 def write_page(
-    study: Study, own: str, rates: Mapping[str, pd.DataFrame], out: Path, warnings: Sequence[str] = ()
-) -> tuple[Path, list[str]]:
+    study: Study,
+    own: str,
+    rates: Mapping[str, pd.DataFrame],
+    out: Path,
+    warnings: Sequence[str] = (),
+    smoke: Sequence[str] = (),
+) -> tuple[Path, list[str], list[str]]:
     """Write scorecard.html, its pictures and differences.csv.
 
     Args:
@@ -60,27 +67,31 @@ def write_page(
         own: your router, as the study names it.
         rates: `rates_table` of each family.
         out: the folder.
-        warnings: what stands first.
+        warnings: what a reader has to know.
+        smoke: the verdict on cards of a few steps, whose numbers mean nothing.
 
     Returns:
-        The path of the page, and what it says in short.
+        The path of the page, and the verdict with which it begins; its other results, in sentences.
     """
     differences, places = compare.differences(study, own), compare.places(study)
     short, learned = compare.in_short(study, own, differences, places), without_given(study)
+    verdict = list(smoke) or compare.verdict(learned, own, differences)
     write_csv(out / DIFFERENCES, differences)
-    rows, tables = [], []
+    rows, ranked, tables = [], [], []
     for kind in study.kinds:
         name, part = kind_label(*kind), learned.of_kind(*kind)
         rows.append(shown(draw_rows(part, own), out, DIFFERENCES))
         brief = compare.in_brief(differences[differences["kind"] == name])
-        header, body = table_cells(part.results)
-        numbers = page.Table(pd.DataFrame(body, columns=header))
+        header, body = ranked_cells(part.results, study.level)
+        numbers = page.Table(pd.DataFrame(body, columns=header).drop(columns="seconds"))
+        ranked.append(numbers)
         tables.append(Section(f"{name}: differences", [PAIRED], content=[page.Table(brief, DIFFERENCES)]))
         tables.append(Section(f"{name}: all rows", [table_note(part.results)], content=[numbers]))
         tables.append(Section(f"{name}: learning rates", [RATES], content=[page.Table(rates[kind[0]])]))
     fixed = shown(draw_places(places, own), out, DIFFERENCES)
     sections = [
-        Section("What was found", (), warnings, rows, short),
+        Section("What was found", (), warnings, [page.Text(RANKED, small=True), ranked[0], rows[0]], verdict),
+        Section("In detail", short, content=rows[1:]),
         Section("Compared with fixed routing", [PLACES], content=[fixed]),
         *tables,
         measures_section(activation_measures(MAIN_GROUPS)),
@@ -89,7 +100,7 @@ def write_page(
         ),
     ]
     write_text(out / PAGE, page.render(f"modtf scorecard: {own}", sections))
-    return out / PAGE, short
+    return out / PAGE, verdict, short
 
 
 def without_given(study: Study) -> Study:

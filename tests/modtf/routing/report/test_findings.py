@@ -37,10 +37,11 @@ def arrays(strength):
 def test_what_a_router_by_label_shows():
     routing = modtf.read_routing(arrays(2.0))
     text, load = findings(routing.measure(permutations=40), NAMES, {})
-    assert text.startswith(f"Layer above carries information about labels: {SCALE} up to 0.")
-    assert load.startswith(
-        "2 experts, in layers below and above, got none of these 1,200 tokens; the load is most uneven"
+    assert re.fullmatch(
+        rf"Only layer above carries information about labels: {SCALE} 0\.\d+ of 1, chance below .*", text
     )
+    assert load.startswith("The load is most uneven in layer ")
+    assert load.endswith("; 2 experts of layers below and above got none of these 1,200 tokens.")
     assert held(routing, "x.npz") == (
         "x.npz holds the routing of 2 layers, 6 experts per layer, 1,200 tokens, 60 documents, 3 labels "
         "(code, law, verse)."
@@ -49,14 +50,18 @@ def test_what_a_router_by_label_shows():
     assert "2 layers, 3 experts per layer, 6 choices, 1 document" in held(modtf.read_routing(counts), "x.npz")
     assert ", 3 tokens, " in held(modtf.read_routing(counts | {"top_k": 2}), "x.npz")
     text, _ = findings(modtf.read_routing(arrays(0.0)).measure(permutations=40), NAMES, {})
-    assert text.startswith("No layer is above chance after a correction for 2 layers: adjusted mutual")
+    assert text.startswith(
+        "No layer carries information about labels beyond chance, corrected for 2 layers: adj"
+    )
+    assert re.search(r" at most [\d.]+ of 1, in layer (above|below), chance below ", text)
 
 
 def test_an_analysis_is_quoted():
     data = arrays(0.0) | {"tokens": np.arange(1200) % 30}
     found = modtf.analyse_routing(data, ["load", "vocabulary_specialisation"], permutations=5).found
     sentences = findings(modtf.read_routing(data).measure(permutations=5), NAMES, found)
-    assert sentences[2] == found["vocabulary_specialisation"].sentences[0]
+    quoted = found["vocabulary_specialisation"].sentences[0]
+    assert sentences[2] == f"Vocabulary specialisation: {quoted[0].lower()}{quoted[1:]}"
 
 
 @pytest.mark.parametrize(("number", "dead"), [(256, 0), (180, 76)])
@@ -68,22 +73,23 @@ def test_experts_are_dead_if_a_balanced_router_would_use_them(number, dead):
     unused = [int((layer.hard.use == 0).sum()) for layer in layers]
     assert min(unused) >= dead + 30
     (quiet,) = findings(layers, Names(), {})
-    assert quiet.startswith(f"{sum(unused)} experts, in layers 0 to 5, got none of these 300 tokens; ")
+    assert quiet.endswith(f"; {sum(unused)} experts of layers 0 to 5 got none of these 300 tokens.")
     load = modtf.analyse_routing(routing, "load").found
     (text,), told = findings(layers, Names(), load), load["load"].sentences
     if not dead:
-        assert text.startswith(
-            "No layer has more dead experts than a balanced router would have; the load is"
-        )
-        assert " is as even as that of a balanced router: the busiest expert of a layer has up to" in text
+        assert text.startswith("The load is as even as a balanced router's: the busiest expert, in layer ")
+        assert text.endswith("; no layer has more dead experts than a balanced router would have.")
         assert told[0] == "No layer has more dead experts than a balanced router would have."
         return
-    start = f"{sum(unused)} experts, in layers 0 to 5, are dead (never used; chance "
-    words = r"(\d+) to (\d+) per layer\); the load is most uneven in layer \d: its busiest expert has (.*)"
-    found = re.fullmatch(rf"{re.escape(start)}{words} times the mean load, chance .* to (.*)\.", text)
+    start = r"The load is most uneven in layer \d: its busiest expert has (.*) times the mean load, "
+    start += "chance below (.*)"
+    words = (
+        rf"{sum(unused)} experts of layers 0 to 5 are dead \(never used; chance (\d+) to (\d+) per layer\)\."
+    )
+    found = re.fullmatch(f"{start}; {words}", text)
     assert found
-    assert 60 < int(found[1]) < int(found[2]) < 95
-    assert float(found[3]) > float(found[4])
+    assert float(found[1]) > float(found[2])
+    assert 60 < int(found[3]) < int(found[4]) < 95
     assert re.fullmatch(
         rf"{max(unused)} experts of layer \d are dead: no token chose them, chance 6\d to \d\d\.", told[0]
     )
@@ -98,10 +104,9 @@ def test_what_two_models_differ_in():
     data = arrays(0)
     compared = compare_activations(runs, data["labels"], documents=data["documents"])
     first, second = comparison_findings(compared, NAMES)
-    assert first.startswith(
-        "late compared with early: adjusted mutual information (0: none, 1: all there is) is higher"
-    )
-    assert "higher in layer above; the largest difference of a layer is +0." in first
+    assert first.startswith("late compared with early: adjusted mutual information is higher")
+    assert "higher in layer above; the largest difference is +0." in first
+    assert first.endswith("], in layer above.")
     assert second.startswith("late and early share ")
     assert "chance" in second
 
@@ -117,8 +122,8 @@ def test_the_largest_difference_of_many_layers_has_a_wider_interval():
     largest = max(each, key=lambda one: abs(one.value))
     assert largest.low * largest.high > 0
     (first, _) = comparison_findings(compared, Names())
-    assert "is not shown to differ in any layer; the largest difference of a layer is" in first
-    low, high = map(float, first.rpartition("[")[2].rstrip("].").split(","))
+    assert "is not shown to differ in any layer; the largest difference is" in first
+    low, high = map(float, first.rpartition("[")[2].partition("]")[0].split(","))
     assert low < 0 < high
 
 
@@ -131,7 +136,7 @@ def test_the_correction_for_layers_has_the_confidence_of_the_intervals(confidenc
     )
     largest = compared[1].differences["hard"]["adjusted_mutual_information"]
     (first, _) = comparison_findings(compared, NAMES)
-    low, high = map(float, first.rpartition("[")[2].rstrip("].").split(","))
+    low, high = map(float, first.rpartition("[")[2].partition("]")[0].split(","))
     t = [stdtrit(compared[1].num_groups - 1, 1 - (1 - confidence) / tails) for tails in (4, 2)]
     assert high - low == pytest.approx((largest.high - largest.low) * t[0] / t[1], abs=0.002)
 
@@ -145,7 +150,7 @@ def test_a_router_without_information_is_rarely_above_chance_in_any_of_many_laye
         layers = modtf.measure_activations(
             labels=labels, experts=experts, num_experts=4, documents=np.arange(400), permutations=100
         )
-        found.append(findings(layers, Names(), {})[0].startswith("No layer is above chance"))
+        found.append(findings(layers, Names(), {})[0].startswith("No layer carries"))
     assert np.mean(found) > 0.9
 
 
@@ -175,9 +180,8 @@ def test_one_layer_above_chance_among_many_is_no_finding():
     }
     table = pd.DataFrame(rows | {"value": np.where(np.arange(60) == 7, 1.2, 0.0)})
     text = beyond_chance(table, "load", "specialise", Names())
-    assert (
-        text
-        == "No layer is above chance after a correction for 60 layers: load 0 to 1.20, chance -1.00 to 1.00."
+    assert text.startswith(
+        "No layer specialises beyond chance, corrected for 60 layers: load 0 to 1.20, chan"
     )
     table.loc[7, "value"] = 2.0
     assert beyond_chance(table, "load", "carry it", Names()).startswith("Layer 7 carries it: load up to 2.00")

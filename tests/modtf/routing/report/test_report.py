@@ -18,7 +18,7 @@ from modtf.routing.drawing import label_layers
 from modtf.routing.report.labels import draw_labels, short, shown_labels
 from modtf.routing.report.tables import (
     layer_table,
-    special_modules,
+    special_experts,
     summary_notes,
     summary_table,
     warning_lines,
@@ -26,7 +26,7 @@ from modtf.routing.report.tables import (
 from modtf.routing.report.write import draw_layers, pixels
 
 LABELS, LAYERS = ("letter", "<b>digit</b>", "space"), ("below", "above")
-FILES = {"measures.html", "measures.csv", "modules.csv", "activation.csv", "layers.png", "labels.png"}
+FILES = {"measures.html", "measures.csv", "experts.csv", "activation.csv", "layers.png", "labels.png"}
 
 
 def measured(num_layers=2, **options):
@@ -60,12 +60,12 @@ def test_the_page_and_its_files(atlas, layers):
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in fetched)
     local = [link[1:] for link in fetched if link.startswith("#")]
     assert set(local) <= set(re.findall(r' id="([^"]+)"', text))
-    sections = "what-was-found layers labels most-specialised-modules each-layer measures glossary"
+    sections = "what-was-found data-and-warnings labels most-specialised-experts each-layer measures glossary"
     assert re.findall(r'<section id="([^"]+)"', text) == sections.split()
     assert [name for name in local if name in sections.split()] == sections.split()
     assert "#contents" in fetched
     for words in (
-        "2 layers, 5 modules, 3 labels, 600 tokens.",
+        "2 layers, 5 experts, 3 labels, 600 tokens.",
         "Gates; one expert per token is assumed, because top_k is not given. Labels as "
         "frequent as observed. Intervals: 95%.",
         "adjusted mutual information",
@@ -74,19 +74,19 @@ def test_the_page_and_its_files(atlas, layers):
     assert "Test loss" not in text, "there is no performance here"
     assert "<b>digit" not in text
     assert "&lt;b&gt;digit" in text
-    assert text.count("modules have fewer than 15 tokens") == 1
+    assert text.count("Experts 0 and 4 received fewer than 15 tokens, 5 for each of 3 labels: too few") == 1
     found = layers[1].mass.values["alignment"]
     assert f"<td>{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]</td>" in text
     assert f"<td>{found.chance:.3f}</td>" in text
 
 
-def test_special_modules_are_those_beyond_chance(layers):
-    table = special_modules(layers, Names(LABELS, LAYERS))
+def test_special_experts_are_those_beyond_chance(layers):
+    table = special_experts(layers, Names(LABELS, LAYERS))
     assert list(table["label"]) == [name for name in LABELS for _ in LAYERS]
-    assert list(table["module"]) == ["1", "1", "2", "2", "3", "3"]
+    assert list(table["expert"]) == ["1", "1", "2", "2", "3", "3"]
     assert set(table["layer"]) == set(LAYERS)
     nothing = modtf.measure_activations(np.eye(3)[np.arange(300) // 3 % 3], np.arange(300) % 3)
-    [row] = special_modules(nothing, Names()).itertuples()
+    [row] = special_experts(nothing, Names()).itertuples()
     assert (row.label, row.layer) == ("all 3", "none is beyond chance")
 
 
@@ -112,10 +112,11 @@ def test_pictures_show_the_band_of_chance_and_a_shuffled_labelling(layers):
     assert list(bits.columns) == list(LAYERS)
     image = Image.open(io.BytesIO(base64.b64decode(pixels(layers[0].hard, np.arange(3)))))
     assert image.size == (5 + 4 + 5, 3)
-    shown = np.asarray(image.convert("L"))  # brightness
-    assert shown[:, :3].argmax(axis=1).tolist() == [0, 1, 2], "modules in the order of their labels"
-    assert (shown[:, 5:9] == 255).all()
+    shown = 255 - np.asarray(image.convert("L"), int)  # darkness: more is darker, and nothing is white
+    assert shown[:, :3].argmax(axis=1).tolist() == [0, 1, 2], "experts in the order of their labels"
+    assert (shown[:, 5:9] == 255 - 153).all()
     assert shown[:, :5].max() > 1.5 * shown[:, 9:].max()
+    assert not shown[:, :5].min()
 
 
 def test_the_page_at_the_size_of_a_large_model(tmp_path):
@@ -131,18 +132,18 @@ def test_the_page_at_the_size_of_a_large_model(tmp_path):
 
 
 def test_the_tables(atlas, layers):
-    names = ("measures", "modules", "activation")
-    measures, modules, activation = (pd.read_csv(atlas / f"{name}.csv") for name in names)
+    names = ("measures", "experts", "activation")
+    measures, experts, activation = (pd.read_csv(atlas / f"{name}.csv") for name in names)
     expected = pd.DataFrame([row for layer in layers for row in layer.to_rows()])
     assert list(measures["layer_name"].drop_duplicates()) == list(LAYERS)
     pd.testing.assert_frame_equal(measures.drop(columns="layer_name"), expected)
-    assert len(modules) == 2 * 2 * 5
-    hard = modules[(modules["by"] == "hard") & (modules["layer"] == 1)].set_index("module")
+    assert len(experts) == 2 * 2 * 5
+    hard = experts[(experts["by"] == "hard") & (experts["layer"] == 1)].set_index("expert")
     assert hard.loc[1:3, "top_label_name"].tolist() == list(LABELS)
     assert hard.loc[[0], ["top_label", "top_label_name"]].isna().all(axis=None), "never used"
     assert hard["too_few"].tolist() == [True, False, False, False, True]
     one = activation[(activation["by"] == "mass") & (activation["layer_name"] == "above")]
-    matrix = one.pivot(index="label", columns="module", values="probability").to_numpy()
+    matrix = one.pivot(index="label", columns="expert", values="probability").to_numpy()
     np.testing.assert_allclose(matrix, layers[1].mass.activation)
     assert one["label_name"].iloc[5] == LABELS[1]
 
@@ -160,7 +161,7 @@ def test_the_page_is_the_last_to_be_written(layers, tmp_path, monkeypatch):
 
 def test_without_names_there_are_no_columns_of_them(layers, tmp_path):
     write_routing_report(layers[:1], tmp_path)
-    for file in ("measures.csv", "modules.csv", "activation.csv"):
+    for file in ("measures.csv", "experts.csv", "activation.csv"):
         assert not [name for name in pd.read_csv(tmp_path / file) if name.endswith("_name")]
 
 
@@ -168,7 +169,7 @@ def test_a_bare_matrix(tmp_path):
     """No tokens: neither counts nor intervals, and a page all the same."""
     layers = modtf.measure_activations(activation_matrix=np.eye(3))
     text = write_routing_report(layers, tmp_path).read_text()
-    assert "1 layer, 3 modules, 3 labels." in text
+    assert "1 layer, 3 experts, 3 labels." in text
     assert "nan" not in text
     assert "alignment" in report_text(layers)
     assert "[" not in report_text(layers)
@@ -240,14 +241,16 @@ def test_without_labels_the_page_and_the_text_show_the_load(tmp_path):
 def test_warnings_that_differ_in_numbers_alone_are_one_line(layers):
     layers = [replace(layer, warnings=layer.warnings[1:]) for layer in layers]  # the first is on top_k
     (line,) = warning_lines(layers, Names())
-    assert line.startswith("2 of 5 modules")
+    assert line.startswith("Experts 0 and 4 received fewer than 15 tokens, 5 for each of 3 labels: too few")
     assert summary_table(layers, Names())["too few\ntokens"].tolist() == ["2", "2"]
-    other = replace(layers[1], warnings=(layers[1].warnings[0].replace("2 of", "3 of"),), dropped=7)
-    lines = warning_lines([layers[0], other], Names())
-    assert lines[0].startswith("In 2 of 2 layers, with different numbers. Layer 0: 2 of 5 modules")
-    assert lines[1].startswith("7 tokens of a layer at most were taken by no module")
-    (line,) = warning_lines([layers[0], replace(layers[1], warnings=())], Names(None, LAYERS))
-    assert line.startswith("Layer below: 2 of 5")
+    other = replace(layers[1], warnings=(line.replace("Experts 0 and 4", "3 of 5 experts"),), dropped=7)
+    assert warning_lines([layers[0], other], Names()) == [
+        f"Layer 0: {line} The same holds for others in layer 1.",
+        "7 tokens of layer 1 went to no expert. Such tokens are left out.",
+    ]
+    assert warning_lines([layers[0], replace(layers[1], warnings=())], Names(None, LAYERS)) == [
+        f"Layer below: {line}"
+    ]
 
 
 @pytest.mark.parametrize(("number", "words"), [

@@ -36,7 +36,7 @@ def test_a_layer_of_one_label_has_a_gap_in_the_figure(layers, tmp_path):
     np.testing.assert_allclose(np.array(information.lines[1].get_ydata(), float), [np.nan, *expected])
     assert np.isfinite(np.array(load.lines[1].get_ydata(), float)).all()
     page = write_routing_report(layers, tmp_path).read_text()
-    assert "3 layers, 6 modules, 3 labels, 600 tokens." in page
+    assert "3 layers, 6 experts, 3 labels, 600 tokens." in page
 
 
 def test_labels_are_counted_in_the_layer_that_routes_them(layers):
