@@ -17,6 +17,7 @@ from modtf.tasks.families import FAMILIES
 LOW = 1.2  # inches
 PAGE = 11.8  # inches of a picture in a report or on the site; wider pictures are scaled down
 
+MOST_SERIES = 6  # in a legend
 NUMBERS = {"num_rules": "R", "num_modules": "M", "parts": "k"}  # the symbols of columns
 
 
@@ -62,7 +63,7 @@ def panels(
     rows, columns = map(_values, keys)
     upright = size[1] < LOW  # labels of rows have no room beside panels that are so low
     width = max(7.0, size[0] * len(columns) + ((1.2 if upright else 0.6) if row else 0.3))
-    look = looks(table["variant"])
+    look = few_colours(looks(table["variant"]), table["variant"])
     shrinks = max(1.0, width / PAGE)  # a picture wider than the page is scaled down, so enlarge its text
     text = textwrap.wrap(note, int(14 * width / shrinks))
     across = max(1, int(12.5 * width / shrinks / (max(map(len, look)) + 6)))  # names per line of the legend
@@ -99,6 +100,10 @@ def _add_legend(body: SubFigure, variants: Sequence[str], across: int, size: flo
     for axes in body.axes:
         handles.update(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
     if names := [name for name in variants if name in handles]:
+        if len(names) > MOST_SERIES:
+            *names, first = names[:MOST_SERIES]
+            others = f"{len(handles) - len(names)} others"
+            names, handles = [*names, others], handles | {others: handles[first]}
         style: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "fontsize": size}
         body.legend([handles[name] for name in names], names, ncols=min(len(names), across), **style)
 
@@ -121,6 +126,14 @@ def _wrapped(column: str | None, value: object, characters: float) -> str:
     if rest:
         text = ", ".join([first[:1].upper() + first[1:], *(part[:1].lower() + part[1:] for part in rest)])
     return textwrap.fill(text, int(characters), break_long_words=False)
+
+
+def few_colours(looks: Mapping[str, Look], variants: pd.Series) -> dict[str, Look]:
+    """Return looks that share one grey from the sixth variant on, if there are more than six."""
+    present = set(variants)
+    names = [name for name in looks if name in present]
+    rest = names[MOST_SERIES - 1 :] if len(names) > MOST_SERIES else []
+    return {**looks, **dict.fromkeys(rest, Look("#AAAAAA", "."))}
 
 
 def looks(variants: pd.Series) -> dict[str, Look]:

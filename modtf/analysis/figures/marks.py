@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from modtf.analysis.figures.layout import Look
+from modtf.analysis.figures.layout import MOST_SERIES, Look
 from modtf.metrics import MEASURES
 
 LOG_FROM = 12.0  # a larger ratio of largest to smallest value gets a logarithmic axis
@@ -54,13 +54,15 @@ def curves(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) ->
 
 def bars(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """Draw a bar with its interval for every variant; a bar too low to be seen is labelled "0"."""
+    several = sum(1 for _ in by_variant(data, looks)) > MOST_SERIES
     for place, (name, look, line) in enumerate(by_variant(data, looks)):
         hollow = {"facecolor": "none", "edgecolor": look.colour, "linestyle": "--"}
         style: dict[str, Any] = hollow if look.line == "--" else {"color": look.colour}
         errors = whiskers(line) if whiskers(line).any() else None
-        axes.bar(place, line["mean"], 0.75, yerr=errors, capsize=2.5, label=name, **style)
+        label = None if several else name
+        axes.bar(place, line["mean"], 0.75, yerr=errors, capsize=2.5, label=label, **style)
     axes.grid(False, axis="x")
-    axes.set_xticks([])
+    name_bars(axes, [name for name, *_ in by_variant(data, looks)] if several else [])
     _axes(axes, data)
     if axes.get_yscale() == "log":  # it has no 0
         return
@@ -68,6 +70,11 @@ def bars(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     for place, (_, look, line) in enumerate(by_variant(data, looks)):
         if abs(line["mean"].iloc[0]) < UNSEEN * axes.get_ylim()[1]:
             axes.annotate("0", (place, 0), (0, 2), "data", "offset points", ha="center", color=look.colour)
+
+
+def name_bars(axes: Axes, names: Sequence[str]) -> None:
+    """Write the names of bars below them if there are too many for a legend; else leave out ticks."""
+    axes.set_xticks(range(len(names)), names, rotation=90, size=7)
 
 
 def dots(

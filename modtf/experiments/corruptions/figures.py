@@ -1,6 +1,6 @@
 """Accuracy by the number of corruptions, invariance against accuracy, and all conditions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -28,7 +28,7 @@ from modtf.experiments.corruptions.accuracy import (
 )
 from modtf.experiments.corruptions.ceilings import ceiling
 from modtf.experiments.corruptions.orders import CORRUPTIONS, name_of, orders
-from modtf.pages.pictures import GREY
+from modtf.pages.pictures import GREY, HEAT
 from modtf.pages.text import plural
 
 FAMILY = ("corruptions",)
@@ -38,12 +38,11 @@ AGAINST = {
     "I_c over I_e": ("elemental", "composed"),
     "accuracy over I_c": ("composed", "accuracy"),
 }
-DARK_BELOW = 60.0  # % accuracy; darker cells get white text
-COLOURS = "cividis"
+DARK_ABOVE = 50.0  # % accuracy; darker cells get white text
 SAME = 1e-6  # scores closer than this differ only by rounding
 
 
-def _kinds(study: TrainedModels) -> list[tuple[str, TrainedModels]]:
+def parts_by_kind(study: TrainedModels) -> list[tuple[str, TrainedModels]]:
     """Return the part of every task type, with the suffix of its file names."""
     parts = []
     for arch, setting, options in study.kinds:
@@ -80,11 +79,12 @@ def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw boxes over compositions for every number of corruptions.
 
     There is a picture per task type, with a panel per variant."""
-    for name, part in _kinds(study):
+    for name, part in parts_by_kind(study):
         rows = by_condition(part)
-        if not set(SIZES) <= set(rows["parts"]):
+        sizes = [k for k in SIZES if k in set(rows["parts"])]
+        if len(sizes) < 2:
             raise NothingToDraw(
-                "not all numbers of corruptions were measured; --set evaluation.conditions=None measures them"
+                "one number of corruptions was measured; --set evaluation.conditions=None measures all"
             )
         lines = {"chance": chance(part.results), "ceiling": ceiling(part)}
         words = (
@@ -92,20 +92,27 @@ def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
             "ceiling"
         )
         yield panels(
-            partial(_boxes, lines=lines), _averaged(rows), f"corruptions_accuracy_{name}",
+            partial(_boxes, sizes=sizes, lines=lines), _averaged(rows), f"corruptions_accuracy_{name}",
             "Accuracy under k corruptions, %", _said(part, rows, words), "kind", "variant", (2.2, 2.4),
         )  # fmt: skip
 
 
-def _boxes(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], lines: Mapping[str, float]) -> None:
+def _boxes(
+    axes: Axes,
+    data: pd.DataFrame,
+    looks: Mapping[str, Look],
+    sizes: Sequence[int],
+    lines: Mapping[str, float],
+) -> None:
     look = looks[data["variant"].iloc[0]]
-    values = [data[data["parts"] == k]["accuracy"] for k in SIZES]
+    values = [data[data["parts"] == k]["accuracy"] for k in sizes]
     style: dict[str, Any] = {"patch_artist": True, "widths": 0.6, "medianprops": {"color": "black"}}
     axes.boxplot(values, boxprops={"facecolor": look.colour, "alpha": 0.7}, flierprops={"ms": 2}, **style)
     for value in lines.values():
         if np.isfinite(value):
             axes.axhline(value, color=GREY, linestyle="--", linewidth=0.8)
-    axes.set(ylim=(0, 102), xlabel="k")
+    axes.set_xticklabels([str(k) for k in sizes])
+    axes.set(ylim=(0, 102), xlabel="k, the number of corruptions")
 
 
 @register_figure(
@@ -117,7 +124,7 @@ def _boxes(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], lines: Map
 def invariance(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw a picture per task type and formula: invariance scores against accuracy, for every k and all."""
     drawn = 0
-    for (name, part), formula in product(_kinds(study), FORMULAS):
+    for (name, part), formula in product(parts_by_kind(study), FORMULAS):
         scored = with_invariance(part, formula)
         learned = variants_learned(part)
         scored = scored[scored["variant"].isin(learned)]
@@ -176,7 +183,7 @@ def _scatter(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
 )
 def conditions(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw two pictures per task type: ordered pairs, the first corruption downwards; all conditions by k."""
-    for name, part in _kinds(study):
+    for name, part in parts_by_kind(study):
         rows = by_condition(part)
         table, words = _averaged(rows), _said(part, rows, "mean accuracy, %")
         pairs = table[table["parts"] <= 2]
@@ -185,11 +192,14 @@ def conditions(study: TrainedModels, choice: Choice) -> Pictures:
                 "not all corruptions were measured; --set evaluation.conditions=None measures them"
             )
         title = "Pairs of corruptions: first corruption in rows, second in columns"
-        yield panels(_pairs, pairs, f"corruptions_pairs_{name}", title, words, "kind", "variant", (2.6, 2.4))
+        diagonal = f"{words}; the diagonal has the single corruptions"
+        yield panels(
+            _pairs, pairs, f"corruptions_pairs_{name}", title, diagonal, "kind", "variant", (2.6, 2.4)
+        )
         title = "All conditions"
         columns = max(map(len, names_by_k(table).values()))
         size = (0.17 * columns, 0.75 + 0.2 * table["variant"].nunique())
-        named = f"corruptions_all_{name}", title, f"{words}; the bar maps brightness to values"
+        named = f"corruptions_all_{name}", title, f"{words}; darker is more accurate"
         yield with_colours(panels(_all, table, *named, "parts", None, size), names_by_k(table))
 
 
@@ -199,7 +209,7 @@ def with_colours(picture: Picture, names: Mapping[int, Any]) -> Picture:
     for axes, k in zip(body.axes, names, strict=True):
         axes.set_ylabel("")
         axes.set_title(f"k = {k}", loc="left", size=9.5, weight="bold")
-    colours = ScalarMappable(Normalize(0, 100), COLOURS)
+    colours = ScalarMappable(Normalize(0, 100), HEAT)
     body.colorbar(colours, ax=body.axes, label="accuracy, %", aspect=30, fraction=0.03)
     return picture
 
@@ -235,11 +245,11 @@ def _all(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
 
 
 def _image(axes: Axes, values: Any, rows: Any, columns: Any, written: bool) -> None:
-    axes.imshow(values, COLOURS, vmin=0, vmax=100, aspect="auto", interpolation="nearest")
+    axes.imshow(values, HEAT, vmin=0, vmax=100, aspect="auto", interpolation="nearest")
     axes.set_yticks(range(len(rows)), rows, size=7)
     axes.set_xticks(range(len(columns)), columns, size=7)
     axes.grid(False)
     for (row, column), value in np.ndenumerate(values) if written else ():
         if np.isfinite(value):
-            colour = "white" if value < DARK_BELOW else "black"
+            colour = "white" if value > DARK_ABOVE else "black"
             axes.text(column, row, f"{value:.0f}", ha="center", va="center", size=6.5, color=colour)

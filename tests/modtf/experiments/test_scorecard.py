@@ -234,7 +234,7 @@ def rates(reference):
 
 def test_the_page(reference, tmp_path):
     study = study_with(reference, rows("mine", 1.6, 0.4))
-    path, short = page.write_page(study, NAME, rates(reference), tmp_path, ["SMOKE"])
+    path, verdict, short = page.write_page(study, NAME, rates(reference), tmp_path, ["corrected"])
     text = path.read_text()
     pictures = {"rows_mlp_regression.png", "rows_rnn_regression.png", "places.png"}
     assert {file.name for file in tmp_path.iterdir()} == {page.PAGE, page.DIFFERENCES, *pictures}
@@ -245,9 +245,13 @@ def test_the_page(reference, tmp_path):
         "0.01": "2 *",
         "0.1": "3",
     }
-    assert text.index("SMOKE") < text.index("<img") < text.index("<table")
+    assert (
+        text.index('class="findings"') < text.index("corrected") < text.index("<table") < text.index("<img")
+    )
+    assert verdict[0].startswith("mine (this run) beats 1 of 2 reference models in loss (MLP regression): ")
+    assert verdict[-1].startswith("MLP regression: alignment 0.40, ")
     shown = re.sub(r"<[^>]+>", "", text)
-    assert all(line.replace("'", "&#39;") in shown for line in short)
+    assert all(line.replace("'", "&#39;") in shown for line in [*verdict, *short])
     assert short[0] == "MLP regression, loss in: of 2 rows better than 1, worse than 1, undecided 0."
     assert len([line for line in short if "alignment 0.40" in line]) == 2
     assert short[-1].startswith("70 models in all, one seed on each of 5 tasks")
@@ -262,6 +266,7 @@ def test_the_page(reference, tmp_path):
     ],
 )
 def test_the_page_of_what_has_no_place(reference, own, tmp_path):
-    path, short = page.write_page(study_with(reference, own), NAME, rates(reference), tmp_path)
+    path, verdict, short = page.write_page(study_with(reference, own), NAME, rates(reference), tmp_path)
     assert path.exists()
     assert not [line for line in short if "alignment" in line or "nan" in line]
+    assert not [line for line in verdict if "nan" in line]

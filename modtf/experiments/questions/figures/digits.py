@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, means, performance, register_figure
-from modtf.analysis.figures.layout import Look
-from modtf.analysis.figures.marks import by_variant, joined, whiskers
+from modtf.analysis.figures.layout import MOST_SERIES, Look
+from modtf.analysis.figures.marks import by_variant, joined, name_bars, whiskers
 from modtf.analysis.figures.registry import HELPS, SIZE
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
@@ -124,14 +124,15 @@ def points(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], x: str) ->
 
 def beside(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """Draw a mark with its interval for every library."""
+    several = len(looks) > MOST_SERIES
     for place, (name, look) in enumerate(looks.items()):
         line = data[data["variant"] == name]
         for share, one in enumerate(line.itertuples(index=False)):
             row = line.iloc[share : share + 1]
-            label = name if share == 0 else None
+            label = name if share == 0 and not several else None
             axes.bar(place, one.mean, 0.75, color=look.colour, label=label)
             axes.errorbar(place, one.mean, whiskers(row), fmt="none", ecolor="0.45", capsize=2.5)
-    axes.set_xticks([])
+    name_bars(axes, list(looks) if several else [])
     axes.set_xlim(-0.6, len(looks) - 0.4)  # leave room for missing libraries, too
     axes.axhline(GUESSED, color=GREY, linestyle="--", linewidth=0.8)
     axes.set_ylim(0, 100)

@@ -22,7 +22,7 @@ from modtf.experiments.corruptions.claims import (
     modular_spreads_at_three,
     single_corruptions_are_learned,
 )
-from modtf.experiments.corruptions.figures import _kinds, _scatter
+from modtf.experiments.corruptions.figures import _scatter, parts_by_kind
 from modtf.results.schema import COLUMNS
 from modtf.tasks.protocol import Protocol
 from modtf.tasks.task import Task
@@ -283,7 +283,7 @@ def test_pictures_of_a_derived_family_have_names_of_their_own():
     kinds = [KIND, ("solarised", *KIND[1:]), LOWEST]
     study: Any = SimpleNamespace(kinds=kinds, of_kind=lambda *kind: kind)
     names = ["digits", "solarised_digits", "digits_lowest"]
-    assert _kinds(study) == list(zip(names, kinds, strict=True))
+    assert parts_by_kind(study) == list(zip(names, kinds, strict=True))
 
 
 def test_figures_show_every_method():
