@@ -10,6 +10,8 @@ from modtf.pages.page import Links, Section
 HEADINGS = {
     "performance_vs_num_rules": "Performance by variant and number of rules",  # bars if there is one
     "collapse_and_specialisation_bars": "Collapse and specialisation by variant",
+    "corruptions_examples": "Example images under corruptions",
+    "questions_examples": "Example images with questions",
 }
 
 

@@ -185,21 +185,20 @@ def conditions(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw two pictures per task type: ordered pairs, the first corruption downwards; all conditions by k."""
     for name, part in parts_by_kind(study):
         rows = by_condition(part)
-        table, words = _averaged(rows), _said(part, rows, "mean accuracy, %")
+        table = _averaged(rows)
         pairs = table[table["parts"] <= 2]
         if not {name_of((c,)) for c in CORRUPTIONS} <= set(pairs["condition"].astype(str)):
             raise NothingToDraw(
                 "not all corruptions were measured; --set evaluation.conditions=None measures them"
             )
         title = "Pairs of corruptions: first corruption in rows, second in columns"
-        diagonal = f"{words}; the diagonal has the single corruptions"
-        yield panels(
-            _pairs, pairs, f"corruptions_pairs_{name}", title, diagonal, "kind", "variant", (2.6, 2.4)
-        )
-        title = "All conditions"
+        words = _said(part, rows, "mean accuracy, %", "the diagonal has the single corruptions")
+        name_of_pairs = f"corruptions_pairs_{name}"
+        yield panels(_pairs, pairs, name_of_pairs, title, words, "kind", "variant", (2.6, 2.4))
         columns = max(map(len, names_by_k(table).values()))
         size = (0.17 * columns, 0.75 + 0.2 * table["variant"].nunique())
-        named = f"corruptions_all_{name}", title, f"{words}; darker is more accurate"
+        words = _said(part, rows, "mean accuracy, %", "darker is more accurate")
+        named = f"corruptions_all_{name}", "All conditions", words
         yield with_colours(panels(_all, table, *named, "parts", None, size), names_by_k(table))
 
 

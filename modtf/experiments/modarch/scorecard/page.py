@@ -31,7 +31,7 @@ from modtf.pages.text import percent_of
 from modtf.routing.report.write import shown
 
 PAGE, DIFFERENCES = "scorecard.html", "differences.csv"
-NAMED, OTHERS = ("modular", "modular_op", ORACLE), "other routers"  # in the figure with fixed routing
+NAMED, OTHERS = ("modular", ORACLE), "other routers"  # in the figure with fixed routing
 NEW = Look("#D55E00", "D")
 PLACES = (
     "The cost of routing with the same distance from the rules. The curve is the loss of modules trained "
