@@ -35,7 +35,7 @@ def findings(study: TrainedModels) -> list[str]:
     first, reference, last = compared_variants(study)
     texts = [
         _ratio_words(study, last, first, IN),
-        _alignment_words(study, reference),
+        _alignment_words(study, reference) if reference in _known(study) else "",
         _ratio_words(study, last, first, OUT),
         _ratio_words(study, reference, first, IN),
         *(_alignment_words(study, name) for name in _known(study) if name not in (first, last)),
