@@ -11,7 +11,8 @@ from printed_commands import commands_in, in_a_shell
 from processes import python
 from simulated_results import write_cell
 
-from modtf import launch
+from modtf import Study, launch
+from modtf.analysis.report.findings import findings
 from modtf.launch.cells import cells_of_flags
 from modtf.launch.run import announce, command, main
 from modtf.results import load_results
@@ -58,6 +59,7 @@ def test_it_trains_and_compares_variants(finished):
     assert "cells 2/2 100%" in progress.splitlines()[-1]
     assert not {"warning", "Traceback"} & set(progress.replace(":", " ").split())
     assert all(f"{path.parent.name} finished" in progress for path in out.glob("*/results.csv"))
+    assert lines[-1] == findings(Study.read(str(out)))[-1]
     (look,) = commands_in(printed)
     assert "scalars" in in_a_shell(f"{look} --inspect", out.parent)
     frame = load_results(str(out))

@@ -7,14 +7,16 @@ from types import ModuleType
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from simulated_results import results_of, study_of
 
 from modtf.analysis import Study, figures, performance_rows, random_baseline
-from modtf.analysis.figures import NothingToDraw, panels
+from modtf.analysis.figures import NothingToDraw, marks, panels
 from modtf.analysis.figures.layout import looks
 from modtf.analysis.figures.matrices import as_table, heat_maps
 from modtf.analysis.figures.registry import MODULES
 from modtf.models.routers import ROUTERS
+from modtf.pages.pictures import HEAT, start_at_zero
 from modtf.results import VARIANTS
 from modtf.tasks.families import FAMILIES
 
@@ -253,3 +255,36 @@ def test_any_table_can_be_drawn_in_panels():
     assert [each.get_ylabel() for each in axes[::2]] == ["up = 1", "up = 2"]
     assert [each.texts[0].get_text() for each in axes if each.texts] == ["not run"] * 2
     assert legend(picture) == ["mine", "yours"]
+
+
+def test_a_legend_has_at_most_six_series():
+    """The other variants share one grey, and one line of the legend."""
+    names = [f"router_{number}" for number in range(9)]
+    table = pd.DataFrame(
+        {"variant": names * 2, "x": np.repeat([1, 2], 9), "mean": range(18), "measure": "loss"}
+    )
+    table = table.assign(low=table["mean"] - 1.0, high=table["mean"] + 1.0)
+    picture = panels(lambda axes, part, looks: marks.curves(axes, part, looks, "x"), table, "few", "Few", "")
+    assert legend(picture) == [*names[:5], "4 others"]
+    (body,) = picture.figure.subfigs
+    colours = [line.get_color() for line in body.axes[0].lines]
+    assert (len(set(colours)), len(set(colours[5:]))) == (6, 1)
+
+
+def test_heat_is_darker_for_more_and_white_for_nothing():
+    luminance = HEAT(np.linspace(0, 1, 50))[:, :3] @ [0.2126, 0.7152, 0.0722]
+    assert luminance[0] == pytest.approx(1.0)
+    assert (np.diff(luminance) < 0).all()
+
+
+@pytest.mark.parametrize(("values", "limits"), [([0, 0], (0, 1)), ([0, 3], (0, None)), ([-1, 3], None)])
+def test_an_axis_begins_at_zero_if_nothing_is_below(values, limits):
+    axes = Figure().subplots()
+    axes.plot([0, 1], values)
+    start_at_zero(axes)
+    low, high = axes.get_ylim()
+    if limits is None:
+        assert low < -1
+        return
+    assert low == limits[0]
+    assert limits[1] in (None, high)

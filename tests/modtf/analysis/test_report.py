@@ -110,6 +110,19 @@ def test_findings_are_made_from_the_numbers(tmp_path):
     assert "RNN regression, no interval, 1 task)" in findings(several)[0]
 
 
+def test_a_study_that_learned_nothing_says_so_first(study):
+    part = study.of_kind(*study.kinds[0])
+    part.learned = part.learned.assign(learned=False, share=[0.02, 0.04, 0.03][: len(part.learned)])
+    [text] = findings(part)
+    assert text.startswith("Nothing was trained enough to judge: after ")
+    assert re.search(r" has 9[67]% to 98% of the loss or error of the best constant answer\.$", text)
+    part.learned.loc[part.learned.index[0], "learned"] = True
+    assert findings(part)[0].startswith(
+        f"{len(part.learned) - 1} of {len(part.learned)} pairs of task type and R"
+    )
+    assert len(findings(part)) > 1
+
+
 def test_the_first_table_shows_the_size_at_which_most_variants_were_run(tmp_path):
     sizes = {"rules": [2], "data_seeds": [0], "seeds": [0]}
     study_of(tmp_path, variants=["modular"], widths=[64], **sizes)

@@ -22,6 +22,7 @@ from modtf.experiments.corruptions.claims import (
     modular_spreads_at_three,
     single_corruptions_are_learned,
 )
+from modtf.experiments.corruptions.examples import EXAMPLES, SHOWN
 from modtf.experiments.corruptions.figures import _scatter, parts_by_kind
 from modtf.results.schema import COLUMNS
 from modtf.tasks.protocol import Protocol
@@ -299,6 +300,17 @@ def test_figures_show_every_method():
     (note,) = {picture.note for picture in simulated.figure("corruptions_accuracy")}
     assert "At least 1 model of every variant; width 16; " in note
     assert "Incomplete: 5 models diverged and are left out" in note
+
+
+def test_examples_show_each_image_under_each_corruption():
+    [picture] = study(lowest=[]).figure("corruptions_examples")
+    shown = [np.asarray(axes.images[0].get_array(), int) for axes in picture.figure.axes]
+    columns = list(EXAMPLES.values())
+    assert len(shown) == len(picture.table) == SHOWN * len(columns)
+    plain, inverted = (shown[columns.index(title)] for title in ("no corruption", "IN: inversion"))
+    np.testing.assert_array_equal(inverted, 255 - plain)
+    answers = [axes.get_ylabel() for axes in picture.figure.axes if axes.get_ylabel()]
+    assert answers == list(dict.fromkeys(picture.table["answer"]))
 
 
 def test_a_mean_over_widths_is_said_and_counts_the_models_of_every_width():

@@ -12,6 +12,7 @@ import sqoop
 
 import modtf
 from modtf.analysis.claims import judge_all
+from modtf.experiments.questions.examples import ANSWERS, SHOWN, examples
 from modtf.experiments.questions.sets import PLAIN, SQOOP, TREES
 from modtf.results.schema import COLUMNS
 from modtf.studies import load_study
@@ -96,3 +97,12 @@ def test_each_rate_is_the_best_of_the_search_and_not_its_end(monkeypatch):
         assert rows.loc[rows["error"].idxmin(), "rate"] == sqoop.RATES[network]
         assert rows["rate"].min() < sqoop.RATES[network] < rows["rate"].max()
     assert set(trials["network"]) == set(sqoop.RATES)
+
+
+@pytest.mark.parametrize("arch", ["vqa_mnist", "sqoop"])
+def test_examples_have_a_question_and_an_answer(arch):
+    found = examples(modtf.Task(arch))
+    assert len(found) == SHOWN
+    assert all(question.endswith("?") and answer in ANSWERS for _, question, answer in found)
+    assert len({question for _, question, _ in found}) > 2
+    assert {image.ndim for image, *_ in found} == {3}
