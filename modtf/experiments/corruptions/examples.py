@@ -37,7 +37,8 @@ EXAMPLES = {
 def examples(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw some images under each corruption, a picture per task type."""
     for name, part in parts_by_kind(study):
-        task = task_of(*part.kinds[0], int(part.results["num_rules"].iloc[0]))
+        ((arch, setting, options),) = part.kinds
+        task = task_of(arch, setting, options, int(part.results["num_rules"].iloc[0]))
         try:
             base = base_images.load(task.dataset)
         except (ImportError, ValueError) as reason:

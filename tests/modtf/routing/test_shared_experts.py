@@ -12,7 +12,7 @@ from modtf.routing.measuring.activations import ActivationAccumulator
 from modtf.routing.measuring.compare import Run
 from modtf.routing.report.compared import matched_experts
 from modtf.routing.report.followed import top_tokens
-from modtf.routing.report.tables import activation_rows, special_modules
+from modtf.routing.report.tables import activation_rows, special_experts
 
 TOKENS = 400
 LABELS = np.arange(TOKENS) % 2  # label 0 goes to the experts 2 and 4, label 1 to 3 and 6
@@ -42,7 +42,7 @@ def test_experts_after_shared_ones_keep_their_numbers():
     )
     matrix = activation_rows(layers, Names()).query("by == 'hard' and label == 1").set_index("module")
     assert matrix["probability"].nlargest(2).index.sort_values().tolist() == [3, 6]
-    special = special_modules(layers, Names()).groupby("label")["module"]
+    special = special_experts(layers, Names()).groupby("label")["module"]
     assert special.agg(set).to_dict() == {"0": {"2", "4"}, "1": {"3", "6"}}
     analysed = modtf.analyse_routing(routing, ["load", "coactivation"], permutations=5).found
     load = analysed["load"].table.query("measure == 'load'").set_index("item")["value"]

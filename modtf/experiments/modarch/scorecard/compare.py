@@ -108,7 +108,8 @@ def verdict(study: Study, own: str, table: pd.DataFrame) -> list[str]:
     """Return the result for your router in two or three sentences: loss by task type, alignment and load."""
     lines = []
     for kind, rows in table[table["score"] == LOSSES[IN]].groupby("kind", observed=True):
-        names = {word: list(map(str, part)) for word, part in rows.groupby("verdict")["variant"]}
+        named = rows["variant"].astype(str).replace(ORACLE, f"the oracle ({ORACLE})")
+        names = {word: list(part) for word, part in named.groupby(rows["verdict"])}
         better, worse = names.get("better", []), names.get("worse", [])
         parts = [f"{own} beats {len(better) or 'none'} of {len(rows)} reference models in loss ({kind})"]
         if better:
