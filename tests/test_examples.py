@@ -33,7 +33,7 @@ def test_numpy() -> None:
     printed = run("numpy_example.py")
     ((mass, hard),) = information(printed)
     assert 0.1 < hard < 0.5 < mass < 1.0  # the two tell different stories
-    assert "1 of 8 modules have fewer than 30 tokens" in printed
+    assert "Expert 7 received fewer than 30 tokens" in printed
     assert re.search(r"expert 7: \d\d? tokens, \d+% of label 0, by chance", printed)
 
 

@@ -37,12 +37,10 @@ def test_experts_after_shared_ones_keep_their_numbers():
     np.testing.assert_array_equal(layer.module_numbers, NUMBERS)
     rows = {row["module"]: row["tokens"] for row in layer.module_rows()}
     assert rows == {number: USED[number] for number in NUMBERS}
-    assert any(
-        text.startswith("1 of 5 modules have") and text.endswith("They are 5.") for text in layer.warnings
-    )
-    matrix = activation_rows(layers, Names()).query("by == 'hard' and label == 1").set_index("module")
+    assert any(text.startswith("Expert 5 received fewer than") for text in layer.warnings)
+    matrix = activation_rows(layers, Names()).query("by == 'hard' and label == 1").set_index("expert")
     assert matrix["probability"].nlargest(2).index.sort_values().tolist() == [3, 6]
-    special = special_experts(layers, Names()).groupby("label")["module"]
+    special = special_experts(layers, Names()).groupby("label")["expert"]
     assert special.agg(set).to_dict() == {"0": {"2", "4"}, "1": {"3", "6"}}
     analysed = modtf.analyse_routing(routing, ["load", "coactivation"], permutations=5).found
     load = analysed["load"].table.query("measure == 'load'").set_index("item")["value"]

@@ -160,7 +160,7 @@ def test_information_that_chance_cannot_have():
     assert layer.mass.values[ADJUSTED].value == pytest.approx(1)
     (layer,) = measure_activations(np.eye(3), [0, 1, 2], permutations=10)
     assert np.isnan(layer.hard.values[ADJUSTED].value), "one token of each label tells all there is"
-    assert "3 of 3 labels are in only one document" in layer.warnings[-1]
+    assert "All 3 labels occurred in only one document" in layer.warnings[-1]
 
 
 def test_what_is_assumed_without_documents_is_said():

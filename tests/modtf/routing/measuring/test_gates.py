@@ -71,7 +71,7 @@ def test_rows_of_padding_and_sigmoid_gates_are_reported():
     logits, _ = soft_tokens(num_modules=4)
     padded = np.where(np.arange(len(logits))[:, np.newaxis] % 5 == 0, 0.0, logits)
     for values, words in (
-        (padded, f"up to {len(logits) // 5} tokens have the same value for all modules, as padding"),
+        (padded, f"up to {len(logits) // 5} tokens have the same value for all experts, as padding"),
         (1 / (1 + np.exp(-logits)), "all logits are between 0 and 1: they look like probabilities"),
     ):
         (layer,) = measure_activations(values, from_logits=True, permutations=0)

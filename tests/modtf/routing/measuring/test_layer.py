@@ -23,8 +23,9 @@ def test_modules_with_too_few_tokens_are_named(layer):
     assert 0 < layer.module_tokens[3] < 20
     assert layer.too_few.tolist() == [False, False, False, True, True]
     assert len(layer.warnings) == 1
-    assert layer.warnings[0].startswith("2 of 5 modules have fewer than 20 tokens (5 for each of 4 labels)")
-    assert layer.warnings[0].endswith("They are 3, 4.")
+    assert layer.warnings[0] == (
+        "Experts 3 and 4 received fewer than 20 tokens, 5 for each of 4 labels: too few to judge."
+    )
 
 
 def test_the_rule_is_five_tokens_for_each_label():
@@ -69,9 +70,9 @@ def test_rare_labels_are_named():
     labels = np.append(labels, 9)
     gates = np.append(gates, gates[:1], axis=0)
     (found,) = measure_activations(gates, labels, documents=np.arange(3001), permutations=2)
-    assert any("1 of 4 labels have fewer than 20 tokens" in text for text in found.warnings)
-    assert any("1 of 4 labels are in only one group of tokens" in text for text in found.warnings)
-    assert all(text.endswith("They are 9.") for text in found.warnings)
+    assert any("Label 9 had fewer than 20 tokens" in text for text in found.warnings)
+    assert any("Label 9 occurred in only one group of tokens" in text for text in found.warnings)
+    assert all(text.startswith("Label 9 ") for text in found.warnings)
 
 
 def test_a_level_of_confidence_is_not_rounded():
