@@ -1,5 +1,6 @@
 """Names of the labels and layers of a routing."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Number
@@ -17,7 +18,9 @@ class Names:
         return str(number) if self.labels is None else self.labels[number]
 
     def layer(self, number: int) -> str:
-        return str(number) if self.layers is None else self.layers[number]
+        """Return the name of a layer, without the word "layer", which sentences put in front of it."""
+        name = str(number) if self.layers is None else self.layers[number]
+        return re.sub(r"(?i)^layers?[ _.-]*(?=\d+$)", "", name)
 
 
 def paired_layers(names: Names, others: Names) -> str:

@@ -103,9 +103,11 @@ def _information(layers: Sequence[LayerMeasures], names: Names) -> str:
     if len(above) == 1:
         only = "Layer" if one else "Only layer"
         return f"{only} {where} carries information about labels: {best_of_all}."
-    every = "all" if len(above) == len(table) else layers_text(above, names)
     text = f"Layer {where} carries most information about labels: {best_of_all}"
-    return f"{text}; {every} of {len(table)} are beyond chance."
+    every = "both layers" if len(table) == 2 else f"all {len(table)} layers"
+    if len(above) < len(table):
+        every = f"{layers_text(above, names)} of {len(table)}"
+    return f"{text}; {every} are beyond chance."
 
 
 def _lower(sentence: str) -> str:
