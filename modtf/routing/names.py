@@ -19,8 +19,11 @@ class Names:
 
     def layer(self, number: int) -> str:
         """Return the name of a layer, without the word "layer", which sentences put in front of it."""
-        name = str(number) if self.layers is None else self.layers[number]
-        return re.sub(r"(?i)^layers?[ _.-]*(?=\d+$)", "", name)
+        return re.sub(r"(?i)^layers?[ _.-]*(?=\d+$)", "", self.layer_name(number))
+
+    def layer_name(self, number: int) -> str:
+        """Return the whole name of a layer, for tables in files."""
+        return str(number) if self.layers is None else self.layers[number]
 
 
 def paired_layers(names: Names, others: Names) -> str:

@@ -35,7 +35,7 @@ def analysed_sections(analyses: Analyses, out: Path, names: Names) -> list[page.
 def _fold(name: str, found: Analysed, out: Path, names: Names) -> page.Fold:
     analysis, table = ANALYSES[name], found.table
     if names.layers is not None:
-        table = table.assign(layer_name=table["layer"].map(names.layer))
+        table = table.assign(layer_name=table["layer"].map(names.layer_name))
     file = f"{FOLDER}/{name}.csv"
     write_table(out / file, table)
     images = [

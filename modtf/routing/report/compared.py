@@ -160,7 +160,7 @@ def saturation_sections(
         return []
     tables = [found.table.assign(run=run) for run, found in saturated.items()]
     table = pd.concat(tables, ignore_index=True)
-    table = table.assign(layer_name=table["layer"].map(names.layer), last=last)
+    table = table.assign(layer_name=table["layer"].map(names.layer_name), last=last)
     write_table(out / "saturation.csv", table)
     table = table[table["measure"] == ROUTER_SATURATION]
     layers = table["layer"].drop_duplicates().tolist()

@@ -71,7 +71,7 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
         axes.fill_between(range(len(layers)), -chance, chance, color=GREY, alpha=0.4, lw=0)
     both[0].legend(frameon=False, fontsize=8)
     if names.layers is not None:
-        table.insert(1, "layer_name", table["layer"].map(names.layer))
+        table.insert(1, "layer_name", table["layer"].map(names.layer_name))
     return Picture(
         "factors",
         "What routing follows",

@@ -112,7 +112,7 @@ def write_routing_report(
     }
     for file, frame in frames.items():
         if names.layers is not None:
-            frame.insert(1, "layer_name", frame["layer"].map(names.layer))
+            frame.insert(1, "layer_name", frame["layer"].map(names.layer_name))
         write_table(out / file, frame)
     sections = [_first_section(layers, names, dict(analysed or {}), out)]
     sections.append(_data_section(layers, names, about))
