@@ -54,7 +54,7 @@ def test_it_trains_and_compares_variants(finished):
     assert rows == [*TRAINED, "random"]
     assert "mean over 2 models of one task" in printed
     assert "out: inputs x 2." in printed
-    assert "Measured on 256 new examples under each condition, fewer than usual" in printed
+    assert "Measured on 512 new examples under each condition, fewer than usual" in printed
     assert progress.startswith("cells 0/2"), "progress in a file is lines, from the first moment"
     assert "cells 2/2 100%" in progress.splitlines()[-1]
     assert not {"warning", "Traceback"} & set(progress.replace(":", " ").split())
