@@ -1,7 +1,7 @@
-"""Write docs/data/*.csv, the tables behind the pages of results, and docs/data.md, their list.
+"""Write docs/data/*.csv, the tables behind the pages of results, docs/data.md, their list, and the pictures.
 
 python docs/scripts/data.py            # all scripts: some minutes
-python docs/scripts/data.py draw_vqa   # the tables of one script
+python docs/scripts/data.py draw_vqa   # the tables and pictures of one script
 """
 
 import csv
@@ -82,9 +82,11 @@ def main(names: list[str]) -> None:
     scripts = [SCRIPTS / f"{name}.py" for name in names] or sorted(SCRIPTS.glob("draw_*.py"))
     for script in scripts:
         if "def texts(" in script.read_text("utf-8"):
-            drawn = runpy.run_path(str(script))
-            for name, table in files_of(script.stem, drawn["texts"](drawn["read"]())).items():
+            made = runpy.run_path(str(script))
+            study = made["read"]()
+            for name, table in files_of(script.stem, made["texts"](study)).items():
                 (DATA / name).write_text(table.to_csv(), "utf-8")
+            made.get("draw", lambda study: None)(study)
     PAGE.write_text(list_of_files(), "utf-8")
 
 

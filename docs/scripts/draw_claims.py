@@ -6,10 +6,9 @@ python docs/scripts/draw_claims.py
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from sources import DOCS, IMAGES, save
 
-DOCS = Path(__file__).parents[1]
 SHOWN = {
     "signatures": "OLMoE: routing tells four tasks apart",
     "committee_mass": "five experts take most of the routing mass",
@@ -27,7 +26,6 @@ def draw(path: Path) -> None:
     """Write the picture."""
     rows = pd.read_csv(DOCS / "data" / "routing_claims.csv", comment="#", index_col="claim")
     figure = Figure(figsize=(9.2, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     for place, name in enumerate(SHOWN):
         row = rows.loc[name]
@@ -45,8 +43,8 @@ def draw(path: Path) -> None:
     axes.set(xlim=(0, 142), ylim=(len(SHOWN) - 0.5, -0.5), xlabel="published score, %")
     axes.set_xticks(range(0, 101, 20))
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
+    save(figure, path)
 
 
 if __name__ == "__main__":
-    draw(DOCS / "images" / "claims.png")
+    draw(IMAGES / "claims.png")

@@ -1,16 +1,14 @@
-"""Draw docs/images/corruptions.png and the figures of docs/corruptions.md; print its tables.
+"""Make the tables and figures of docs/corruptions.md.
 
-    python docs/scripts/draw_corruptions.py
+python docs/scripts/draw_corruptions.py   # docs/images/corruptions.png: digits under every corruption"""
 
-corruptions.png shows digits under every corruption, and under compositions in both orders. The rest comes
-from docs/study/corruptions.zip."""
-
-import argparse
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from sources import IMAGES, RESULTS, archive
 
 import modtf
 from modtf.datasets.streaming import stream
@@ -19,33 +17,27 @@ from modtf.experiments.corruptions.orders import CORRUPTIONS, name_of
 from modtf.pages.pictures import write_pngs
 from modtf.tasks.task import Task
 
-DOCS = Path(__file__).parents[1]
-IMAGES = 4
-TOLD = DOCS / "study" / "corruptions_told.zip"
+read = partial(archive, "corruptions")
+SHOWN = 4
 LEARNED = "contrastive (trainer.strength=0.01)"
 COMPOSED = ("CO_GB", "GB_CO", "GB_IM", "IM_GB", "R90_SW", "SW_R90", "IM_SW_CO")
-
-
-def read() -> modtf.Study:
-    """Return all trained models."""
-    return modtf.Study.read(DOCS / "study" / "corruptions.zip")
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
     parts = study.by_kind
     accuracies = [f"{table_1(part)}\n\n{differences(part)}" for part in parts]
-    told = modtf.Study.read(TOLD)
-    tables = [*map(trainings, (*parts, told)), rates(parts[0])]
-    return {"corruptions.md": [*accuracies, *tables, table_1(told), *against(parts[0], told)]}
+    visible = archive("corruptions_told")
+    tables = [*map(trainings, (*parts, visible)), rates(parts[0])]
+    return {"corruptions.md": [*accuracies, *tables, table_1(visible), *against(parts[0], visible)]}
 
 
 def faster() -> dict[str, pd.DataFrame]:
     """Return the accuracies of erm at two more learning rates, with its own steps, by name."""
-    archive = DOCS / "study" / "corruptions_rates.zip"
-    protocols = sorted(modtf.load_results(archive)["protocol"].unique())
+    path = RESULTS / "corruptions_rates.zip"
+    protocols = sorted(modtf.load_results(path)["protocol"].unique())
     named = {f"erm, rate {protocol.partition('@')[2]}": protocol for protocol in protocols}
-    read = {name: modtf.Study.read(archive, protocols=[protocol]) for name, protocol in named.items()}
+    read = {name: modtf.Study.read(path, protocols=[protocol]) for name, protocol in named.items()}
     return {name: by_parts(part).assign(variant=name) for name, part in read.items()}
 
 
@@ -56,43 +48,36 @@ def rates(study: modtf.Study) -> str:
     return compared(rows, list(named), LEARNED, study.level)
 
 
-def against(study: modtf.Study, told: modtf.Study) -> list[str]:
+def against(study: modtf.Study, visible: modtf.Study) -> list[str]:
     """Compare the methods that receive the corruption with erm at their rate, and with modular."""
-    rows = [by_parts(part).astype({"variant": str}) for part in (study, told)]
+    rows = [by_parts(part).astype({"variant": str}) for part in (study, visible)]
     rows = pd.concat([*rows, *faster().values()])
-    knows = [*told.variants, *(name for name in study.variants if name.startswith("modular"))]
+    knows = [*visible.variants, *(name for name in study.variants if name.startswith("modular"))]
     return [
         compared(rows, knows, "erm, rate 0.1", study.level),
-        compared(rows, told.variants, knows[-1], study.level),
+        compared(rows, visible.variants, knows[-1], study.level),
     ]
 
 
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
+def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
     """Write the picture of the contrast that was run."""
     return write_pngs({"corruptions_accuracy": study.by_kind[0].figure("corruptions_accuracy")[0]}, folder)
 
 
-def samples(out: Path, dataset: str) -> None:
+def samples(path: Path) -> None:
     """Write the contact sheet."""
-    task = Task("corruptions", dataset=dataset)
+    task = Task("corruptions", dataset="digits")
     columns = ["id", *(name_of((name,)) for name in CORRUPTIONS), *(name.lower() for name in COMPOSED)]
-    figure = Figure(figsize=(0.95 * len(columns), 0.95 * IMAGES + 0.3), dpi=100)
-    axes = figure.subplots(IMAGES, len(columns), gridspec_kw={"wspace": 0.05, "hspace": 0.05})
+    figure = Figure(figsize=(0.95 * len(columns), 0.95 * SHOWN + 0.3), dpi=100)
+    axes = figure.subplots(SHOWN, len(columns), gridspec_kw={"wspace": 0.05, "hspace": 0.05})
     for column, name in enumerate(columns):
-        features, _ = next(iter(stream(task, IMAGES, "test", condition=name)))
+        features, _ = next(iter(stream(task, SHOWN, "test", condition=name)))
         for row, image in enumerate(np.asarray(features["inputs"])[:, 0]):
             axes[row, column].imshow(image, interpolation="nearest")
             axes[row, column].set(xticks=[], yticks=[])
         axes[0, column].set_title(name.upper().replace("_", " "), size=8)
-    figure.savefig(out, bbox_inches="tight")
+    figure.savefig(path, bbox_inches="tight")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=DOCS / "images" / "corruptions.png")
-    parser.add_argument("--dataset", default="digits")
-    given = parser.parse_args()
-    samples(given.out, given.dataset)
-    trained = read()
-    draw(trained)
-    print("\n\n".join(texts(trained)["corruptions.md"]))
+    samples(IMAGES / "corruptions.png")

@@ -1,11 +1,8 @@
-"""Draw the figure on top of docs/misrouting.md, trained against evaluated routing, and print its table.
+"""Make the tables of docs/misrouting.md on training against evaluation, and its figure.
 
-    python docs/scripts/draw_cross.py
-
-The first table reads docs/study/misrouting.zip, and misrouting_crossed.csv.gz, which evaluate_misrouting.py
-writes. The others and the figure read misrouting_cosine.zip (MLP), recurrent_cosine.zip (RNN) and their
-_crossed.csv.gz. They have losses as shares of the best constant
-answer's, and what follows from a task's rules.
+The first table reads docs/study/misrouting.zip and misrouting_crossed.csv.gz. The other and the figure read
+misrouting_cosine.zip (MLP), recurrent_cosine.zip (RNN) and their _crossed.csv.gz. They have losses as shares
+of the best constant answer's, and what follows from a task's rules.
 """
 
 from collections.abc import Mapping
@@ -14,39 +11,37 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from draw_misrouting import CROSSED, DOCS, read
+from draw_misrouting import RIGHT, evaluated
+from draw_misrouting import read as read
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
-from sources import study_file
+from sources import IMAGES, archive, label, study_file
 
 import modtf
-from modtf.analysis import IN, OUT, kind_label
+from modtf.analysis import IN, OUT
 from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.learned import final_performance
 from modtf.analysis.ratios import ratios_to
 from modtf.datasets.families.mlp import Affine
-from modtf.experiments.modarch.given import Dose, with_doses
 from modtf.pages.pictures import Picture, write_pngs
 from modtf.pages.text import markdown_table, with_interval
-from modtf.tasks.families import FAMILIES
 
-COSINE = DOCS / "study" / "misrouting_cosine_crossed.csv.gz"
-RECURRENT = DOCS / "study" / "recurrent_cosine_crossed.csv.gz"
-RIGHT: Dose = ("spread", 0.0, False)
-TENTH: Dose = ("spread", 0.1, True)
+TENTH = "spread 0.1, sampled"
 RULES, WRONG = "perfect routing", "a tenth misrouted"
+ROUTINGS = {RULES: RIGHT, WRONG: TENTH}
+WAYS = ((RULES, RULES), (WRONG, WRONG), (WRONG, RULES), (RULES, WRONG))  # in training and in evaluation
 TASKS = range(10, 15)  # under a cosine schedule
 ENDS, SHARES = ["mean", "low", "high"], ["share", "share_low", "share_high"]
-TUNED = ("perfect", "spread 0.1, sampled")  # their names in the study under a cosine schedule
+STARTS = ("perfect", TENTH)  # their names among the rates
 
 
-def cross(study: modtf.Study, crossed: Path = CROSSED) -> pd.DataFrame:
+def cross(study: modtf.Study, name: str = "misrouting") -> pd.DataFrame:
     """Return the cost of modules, each trained and evaluated with or without a tenth sampled wrong.
 
     Args:
         study: the models under their own routing.
-        crossed: the table of evaluate_misrouting.py, the same models under another.
+        name: of its archive.
 
     Returns:
         kind, distribution, trained, asked (the evaluated routing), loss (the mean), and mean, low, high: the
@@ -55,29 +50,17 @@ def cross(study: modtf.Study, crossed: Path = CROSSED) -> pd.DataFrame:
     """
     found = []
     for part in study.at("last").by_kind:
-        own = with_doses(part)
-        own = own.assign(cell=own["folder"].astype(str).str.rsplit("-").str[-1])
-        family, (arch, setting) = FAMILIES[part.kinds[0][0]], part.kinds[0][:2]
-        asked = pd.read_csv(crossed)
-        asked = asked[asked["cell"].isin(own["cell"])]
-        measure = family.performance_measure(setting)
+        own, other = evaluated(part, name)
+        rows = pd.concat([own.assign(asked=own["trained"]), other[other["asked"] != other["trained"]]])
         constant = best_constant(part)
-        for where, name in {IN: measure, OUT: f"{measure}_{family.headline}"}.items():
-            here = own[own["distribution"] == where]
-            best = _dose(here, RIGHT, "")
-            other = asked[asked["measure"] == name]
-            values = {
-                (RULES, RULES): best,
-                (WRONG, WRONG): _dose(here, TENTH, ""),
-                (WRONG, RULES): _dose(_dose(other, TENTH, "trained_"), RIGHT, "asked_"),
-                (RULES, WRONG): _dose(_dose(other, RIGHT, "trained_"), TENTH, "asked_"),
-            }
-            for (trained, said), rows in values.items():
-                shared = {"kind": kind_label(arch, setting), "distribution": where}
-                [ends] = ratios_to(rows, best, level=part.level)[ENDS].to_dict("records")
-                [share] = 100 * ratios_to(rows, constant, level=part.level)[ENDS].to_numpy()
-                ends |= dict(zip(SHARES, share, strict=True)) | {"loss": rows["value"].mean()}
-                found.append({**shared, "trained": trained, "asked": said, **ends})
+        for where, (trained, asked) in product((IN, OUT), WAYS):
+            here = rows[rows["distribution"] == where]
+            same, best = (_pair(here, *ways) for ways in ((trained, asked), (RULES, RULES)))
+            [ends] = ratios_to(same, best, level=part.level)[ENDS].to_dict("records")
+            [share] = 100 * ratios_to(same, constant, level=part.level)[ENDS].to_numpy()
+            ends |= dict(zip(SHARES, share, strict=True)) | {"loss": same["value"].mean()}
+            shared = {"kind": label(part), "distribution": where, "trained": trained, "asked": asked}
+            found.append(shared | ends)
     return pd.DataFrame(found)
 
 
@@ -85,6 +68,10 @@ def best_constant(part: modtf.Study) -> pd.DataFrame:
     """Return the loss or error of the best constant answer in distribution: data_seed, seed and value."""
     constant = final_performance(part).groupby(["data_seed", "seed"], observed=True)["constant"].median()
     return constant.rename("value").reset_index()
+
+
+def _pair(rows: pd.DataFrame, trained: str, asked: str) -> pd.DataFrame:
+    return rows[(rows["trained"] == ROUTINGS[trained]) & (rows["asked"] == ROUTINGS[asked])]
 
 
 def share_table(table: pd.DataFrame) -> str:
@@ -119,14 +106,6 @@ def forced(kind: str) -> float | None:
     return float(np.mean(found))
 
 
-def _dose(rows: pd.DataFrame, which: Dose, prefix: str) -> pd.DataFrame:
-    """Return the rows of one fixed routing; perfect routing is the same weighted or sampled."""
-    names = ("matrix", "amount", "hard" if prefix else "drawn")
-    matrix, amount, drawn = (rows[f"{prefix}{name}"] for name in names)
-    same = (matrix == which[0]) & (amount == which[1])
-    return rows[same & (drawn == which[2])] if which[1] else rows[same]
-
-
 def cross_table(table: pd.DataFrame) -> str:
     """Return the cross in Markdown."""
     table = table.assign(
@@ -134,27 +113,20 @@ def cross_table(table: pd.DataFrame) -> str:
         way=table["trained"] + " / " + table["asked"],
     )
     wide = table.pivot(index=["kind", "distribution"], columns="way", values="words")
-    ways = [
-        f"{one} / {other}"
-        for one, other in product((RULES, WRONG), repeat=2)
-        if (one, other) != (RULES, RULES)
+    ways = [f"{one} / {other}" for one, other in product((RULES, WRONG), repeat=2)][1:]
+    rows = [
+        [kind, where, *wide.loc[(kind, where), ways]]
+        for kind in dict.fromkeys(table["kind"])
+        for where in (IN, OUT)
     ]
-    kinds = list(dict.fromkeys(table["kind"]))
-    rows = [[kind, where, *wide.loc[(kind, where), ways]] for kind in kinds for where in (IN, OUT)]
-    return markdown_table(
-        ["task type", "", *(f"trained with {way.replace('/ ', '/ evaluated with ')}" for way in ways)],
-        rows,
-        left=2,
-    )
+    header = (f"trained with {way.replace('/ ', '/ evaluated with ')}" for way in ways)
+    return markdown_table(["task type", "", *header], rows, left=2)
 
 
 def shown() -> pd.DataFrame:
     """Return the crosses of the figure, under a cosine schedule."""
-    parts = [
-        cross(modtf.Study.read(DOCS / "study" / f"{name}.zip"), crossed)
-        for name, crossed in (("misrouting_cosine", COSINE), ("recurrent_cosine", RECURRENT))
-    ]
-    return pd.concat(parts, ignore_index=True)
+    names = ("misrouting_cosine", "recurrent_cosine")
+    return pd.concat([cross(archive(name), name) for name in names], ignore_index=True)
 
 
 def draw_cross(table: pd.DataFrame) -> Picture:
@@ -166,7 +138,7 @@ def draw_cross(table: pd.DataFrame) -> Picture:
         )
     )
     every = study_file("misrouting").all_rates(), study_file("recurrent").RATES
-    starts = [rates[name] for settings in every for rates in settings.values() for name in TUNED]
+    starts = [rates[name] for settings in every for rates in settings.values() for name in STARTS]
     picture = panels(
         _mark, table, "misrouting_cross", "The cost of misrouting in training and in evaluation",
         "Loss or error in distribution as a share of the best constant answer's: geometric mean over tasks "
@@ -206,12 +178,6 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"misrouting.md": [stands_on(study.cells, "last", cross_table(cross(study))), under_cosine]}
 
 
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
+def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
     """Write the picture of the page."""
     return write_pngs({"misrouting_cross": draw_cross(shown())}, folder)
-
-
-if __name__ == "__main__":
-    trained = read()
-    draw(trained)
-    print("\n\n".join(texts(trained)["misrouting.md"]))

@@ -9,8 +9,8 @@ random preference and one of eight random labels. The adjusted mutual informatio
 from pathlib import Path
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from sources import IMAGES, save
 
 import modtf
 
@@ -38,7 +38,6 @@ def told(num_documents: int, seed: int) -> list[float]:
 def draw(path: Path) -> None:
     """Write the figure."""
     figure = Figure(figsize=(6.4, 2.6), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     sizes = (16, 32, 64, 200)
     for place, num_documents in enumerate(sizes):
@@ -51,8 +50,8 @@ def draw(path: Path) -> None:
     axes.set(xlabel="documents of eight labels", ylabel="adjusted mutual information")
     axes.set_title(f"{ROUTERS} routers without information about labels", loc="left", size=10)
     axes.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
+    save(figure, path)
 
 
 if __name__ == "__main__":
-    draw(Path(__file__).parents[1] / "images" / "documents.png")
+    draw(IMAGES / "documents.png")

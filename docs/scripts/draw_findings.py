@@ -1,7 +1,4 @@
-"""Write the findings of docs/findings.md from docs/study, and draw their picture.
-
-python docs/scripts/draw_findings.py
-"""
+"""Write the findings of docs/findings.md, and draw their pictures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,32 +6,29 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from draw_cross import COSINE, ENDS, RULES, WRONG, best_constant, cross
-from draw_judged import read as read_routers
-from draw_open_questions import read as read_open_questions
+from draw_cross import ENDS, RULES, WRONG, best_constant, cross
+from draw_open_questions import losses, models
 from draw_seeds import agreement
 from learning_curves import examples_of
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from open_questions_tables import losses, models
+from sources import IMAGES, archive, forest, label, save
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims import mean_evidence
 from modtf.analysis.ratios import ratios_to
 from modtf.analysis.tracking import BY_RULES
-from modtf.experiments.modarch.given import Dose, with_doses
+from modtf.experiments.modarch.fixed_routing import Routing, fixed_rows, select
 
-DOCS = Path(__file__).parents[1]
 NUM_RULES = 8
 MLP, RNN = kind_label("mlp", "regression"), kind_label("rnn", "regression")
 CLASSES, RNN_CLASSES = kind_label("mlp", "classification"), kind_label("rnn", "classification")
 PERFECT = "clamped (matrix=spread, amount=0.0, hard=False)"  # the oracle, in the routers' study of the RNN
 DENSE = "balanced (k=8, balance=none)"  # `modular` there
-RIGHT: Dose = ("spread", 0.0, False)
-HALF: Dose = ("spread", 0.5, False)
-TENTH: Dose = ("spread", 0.1, True)
-SHARED: Dose = ("block", 2, False)
+RIGHT: Routing = ("spread", 0.0, False)
+HALF: Routing = ("spread", 0.5, False)
+TENTH: Routing = ("spread", 0.1, True)
+SHARED: Routing = ("block", 2, False)
 MEMBER = ["data_seed", "seed"]
 Ends = tuple[float, float, float]
 
@@ -50,10 +44,8 @@ class Studies(NamedTuple):
 
 def read() -> Studies:
     """Read the archives."""
-    first, misrouting = (
-        modtf.Study.read(DOCS / "study" / f"{name}_cosine.zip") for name in ("first", "misrouting")
-    )
-    return Studies(first, misrouting, read_routers(), read_open_questions())
+    routers = archive("factors_cosine", "recurrent_cosine")
+    return Studies(archive("first_cosine"), archive("misrouting_cosine"), routers, archive("open_questions"))
 
 
 def routing_by_the_rule(studies: Studies) -> str:
@@ -139,7 +131,9 @@ def shares(studies: Studies) -> dict[str, Ends]:
 
 def training_against_evaluation(studies: Studies) -> str:
     """Return the cross of the routing in training and in evaluation."""
-    table = cross(studies.misrouting, COSINE).set_index(["kind", "distribution", "trained", "asked"])
+    table = cross(studies.misrouting, "misrouting_cosine").set_index(
+        ["kind", "distribution", "trained", "asked"]
+    )
     share = {
         ways: tuple(table.loc[(MLP, IN, *ways), ["share", "share_low", "share_high"]])
         for ways in ((RULES, WRONG), (WRONG, WRONG))
@@ -214,48 +208,30 @@ def texts(studies: Studies) -> dict[str, list[str]]:
     return {"findings.md": [finding(studies) for finding in FINDINGS]}
 
 
-def draw(studies: Studies, folder: Path = DOCS / "images") -> list[Path]:
+def draw(studies: Studies, folder: Path = IMAGES) -> list[Path]:
     """Draw the first three findings, a picture each."""
     oracle, found = oracle_over_modular(studies), alignments(studies)
     first, second, third = (
         Figure(figsize=(5.6, 0.42 * size + 0.9), layout="constrained") for size in (3, 5, 3)
     )
     axes = [figure.subplots() for figure in (first, second, third)]
-    _points(axes[0], oracle)
+    forest(axes[0], oracle)
     axes[0].axvline(1, color="#999999", lw=0.8)
     axes[0].set(xscale="log", xlabel="loss of the oracle / loss of modular\n← better")
     axes[0].set_xticks([0.01, 0.1, 1], ["0.01", "0.1", "1"])
     for name, shift, colour in (("modular", 0.12, "#0072B2"), ("modular_op", -0.12, "#D55E00")):
-        _points(axes[1], {kind: values[name] for kind, values in found.items()}, name, shift, colour)
+        forest(axes[1], {kind: values[name] for kind, values in found.items()}, name, shift, colour)
     axes[1].axvline(1 - 1 / NUM_RULES, color="#999999", lw=0.8)
     axes[1].set(xlim=(0, 1), xlabel="alignment (line: random routing)\n← better")
     axes[1].legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.08))
-    _points(axes[2], shares(studies))
+    forest(axes[2], shares(studies))
     axes[2].set(xscale="log", xlabel="loss, % of the spread of the labels\n← better")
     axes[2].set_xticks([0.003, 0.01, 0.03, 0.1, 0.3, 1], ["0.003", "0.01", "0.03", "0.1", "0.3", "1"])
-    paths = []
-    for number, figure in enumerate((first, second, third), 1):
-        FigureCanvasAgg(figure)
-        paths.append(folder / f"findings_{number}.png")
-        figure.savefig(paths[-1], dpi=110, metadata={"Software": None})
-    return paths
-
-
-def _points(
-    axes, rows: dict[str, Ends], label: str = "", shift: float = 0.0, colour: str = "#0072B2"
-) -> None:
-    for place, (value, low, high) in enumerate(rows.values()):
-        axes.errorbar(
-            value, place - shift, xerr=[[value - low], [high - value]], fmt="o", color=colour, ms=5,
-            label=label if label and not place else None,
-        )  # fmt: skip
-    axes.set_yticks(range(len(rows)), list(rows), fontsize=9)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.spines[["top", "right"]].set_visible(False)
+    return [save(figure, folder / f"findings_{n}.png") for n, figure in enumerate((first, second, third), 1)]
 
 
 def _by_kind(study: modtf.Study) -> dict[str, modtf.Study]:
-    return {kind_label(*part.kinds[0][:2]): part for part in study.by_kind}
+    return {label(part): part for part in study.by_kind}
 
 
 def _against(rows: pd.DataFrame, variant: str, other: str) -> Ends:
@@ -269,10 +245,9 @@ def _ends(rows: pd.DataFrame, others: pd.DataFrame) -> Ends:
     return tuple(map(float, row))
 
 
-def _fixed(part: modtf.Study, which: Dose, where: str = IN) -> pd.DataFrame:
-    rows = with_doses(part)
-    rows = rows[rows["distribution"] == where]
-    return rows[(rows["matrix"] == which[0]) & (rows["amount"] == which[1]) & (rows["drawn"] == which[2])]
+def _fixed(part: modtf.Study, which: Routing, where: str = IN) -> pd.DataFrame:
+    rows = fixed_rows(part)
+    return select(rows[rows["distribution"] == where], which)
 
 
 def _measured(part: modtf.Study, variant: str, measure: str) -> Ends:
@@ -310,9 +285,3 @@ def _loss(value: float) -> str:
 def _percent(ends: Ends) -> str:
     value, low, high = (f"{end:.1g}" if end < 0.1 else f"{end:.2g}" for end in ends)
     return f"{value}% ({low} to {high})"
-
-
-if __name__ == "__main__":
-    read_studies = read()
-    draw(read_studies)
-    print("\n".join(texts(read_studies)["findings.md"]))

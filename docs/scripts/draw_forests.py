@@ -8,10 +8,9 @@ import re
 from pathlib import Path
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from sources import DOCS, IMAGES, forest, save
 
-DOCS = Path(__file__).parents[1]
 ENDS = re.compile(r"([\d.]+) \(([\d.]+) to ([\d.]+)\)")
 ROUTERS = {
     "regression": "routers_results_cosine_03.csv",
@@ -25,45 +24,38 @@ def rows_of(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(lines[1:]))
 
 
-def forest(axes: Axes, ratios: dict[str, str], label: str, ticks: tuple[float, ...]) -> None:
+def ratios(axes: Axes, texts: dict[str, str], label: str, ticks: tuple[float, ...]) -> None:
     """Draw ratios with their intervals, written as "2.15 (1.76 to 2.62)"."""
-    for place, text in enumerate(ratios.values()):
-        value, low, high = map(float, ENDS.match(text).groups())
-        axes.errorbar(value, place, xerr=[[value - low], [high - value]], fmt="o", color="#0072B2", ms=5)
+    forest(axes, {name: [*map(float, ENDS.match(text).groups())] for name, text in texts.items()})
     axes.axvline(1, color="#999999", lw=0.8)
     axes.set_xscale("log")
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.set_xlabel(f"{label}\n← better")
-    axes.set_yticks(range(len(ratios)), ratios)
-    axes.set_ylim(len(ratios) - 0.5, -0.5)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
-def draw(folder: Path = DOCS / "images") -> None:
+def draw(folder: Path = IMAGES) -> None:
     """Write both pictures."""
     figure = Figure(figsize=(9.2, 3.7), layout="constrained")
-    FigureCanvasAgg(figure)
     for axes, (setting, name) in zip(figure.subplots(1, 2, sharey=True), ROUTERS.items(), strict=True):
-        ratios = {row["router"]: row["/ perfect, cosine, in"] for row in rows_of(name)}
+        shown = {row["router"]: row["/ perfect, cosine, in"] for row in rows_of(name)}
         what = "loss" if setting == "regression" else "error"
         ticks = (1, 10, 100) if setting == "regression" else (1, 2, 5, 10)
-        forest(axes, ratios, f"{what} / perfect routing's {what}", ticks)
+        ratios(axes, shown, f"{what} / perfect routing's {what}", ticks)
         axes.set_title(f"MLP {setting}", size=10)
-    figure.savefig(folder / "routers.png", dpi=110, metadata={"Software": None})
+    save(figure, folder / "routers.png")
     figure = Figure(figsize=(11, 2.4), layout="constrained")
-    FigureCanvasAgg(figure)
     kinds = ("MLP regression", "MLP classification", "RNN classification")
     rows = [row for row in rows_of("study_study_cosine_01.csv") if row["R"] == "8"]
     for axes, kind in zip(figure.subplots(1, 3, sharey=True), kinds, strict=True):
-        forest(
+        ratios(
             axes,
             {row["variants"]: row["cosine, in"] for row in rows if row["task type"] == kind},
             "ratio of losses" if "regression" in kind else "ratio of errors",
             (0.01, 0.1, 1) if kind == "MLP regression" else (0.2, 0.5, 1, 2),
         )
         axes.set_title(kind, size=10)
-    figure.savefig(folder / "study.png", dpi=110, metadata={"Software": None})
+    save(figure, folder / "study.png")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""Draw which measures track specialisation, for docs/measures.md: `python docs/scripts/draw_judged.py`.
+"""Make the tables and the picture of docs/measures.md: which measures track specialisation."""
 
-It reads docs/study/factors_cosine.zip and recurrent_cosine.zip, and for the constant rates factors.zip. It
-writes docs/images/measures_judged.png, and prints the tables.
-"""
-
+from functools import partial
 from pathlib import Path
+
+from sources import IMAGES, archive
 
 import modtf
 from modtf.analysis.contents import stands_on
@@ -12,34 +11,19 @@ from modtf.analysis.tracking import judged_cells
 from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table
 
-DOCS = Path(__file__).parents[1]
-STUDIES = DOCS / "study"
-
-
-def read() -> modtf.Study:
-    """Return all models under a cosine schedule."""
-    return modtf.Study.read([STUDIES / "factors_cosine.zip", STUDIES / "recurrent_cosine.zip"])
+read = partial(archive, "factors_cosine", "recurrent_cosine")
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page, under cosine and at constant rates: all routers have one R."""
-    constant = modtf.Study.read(STUDIES / "factors.zip")
-    judged = [judged_cells(each.judged_measures)["routers at one R"] for each in (study, constant)]
-    tables = zip((study, constant), judged, strict=True)
-    return {
-        "measures.md": [
-            stands_on(each.cells, each.checkpoint, markdown_table(*cells)) for each, cells in tables
-        ]
-    }
+    tables = []
+    for each in (study, archive("factors")):
+        cells = judged_cells(each.judged_measures)["routers at one R"]
+        tables.append(stands_on(each.cells, each.checkpoint, markdown_table(*cells)))
+    return {"measures.md": tables}
 
 
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
+def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
     """Write the picture of the page."""
     [picture] = study.figure("measures_judged")
     return write_pngs({picture.name: picture}, folder)
-
-
-if __name__ == "__main__":
-    study = read()
-    draw(study)
-    print("\n\n".join(texts(study)["measures.md"]))

@@ -1,56 +1,40 @@
-"""Print how well measures of a matrix rank its cost, and how costs depend on the learning rate.
-
-    python docs/scripts/draw_prices.py
-
-Both are tables of docs/misrouting.md. The matrices are the final ones of routers in docs/study/factors.zip.
+"""Make the tables of docs/misrouting.md on prices: how well measures of a matrix rank its cost, and how costs
+depend on the learning rate. The matrices are the final ones of routers in docs/study/factors.zip.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 
 import pandas as pd
 from draw_seeds import agreement
+from sources import archive, headed, label, split
 
 import modtf
-from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.contents import stands_on
-from modtf.experiments.modarch.given import WAYS, times, with_doses
+from modtf.experiments.modarch.fixed_routing import WAYS, fixed_rows, times
 from modtf.metrics import MEASURES
 from modtf.pages.text import markdown_table, with_interval
 
-DOCS = Path(__file__).parents[1]
 RANKING = ("alignment", "effective_rank")
-
-
-def read() -> modtf.Study:
-    """Return all models of the study."""
-    return modtf.Study.read(DOCS / "study" / "factors.zip")
+read = partial(archive, "factors")
 
 
 def ranks(study: modtf.Study) -> str:
-    """Return `agreements` in Markdown."""
-    header = [f"{name.replace('_', ' ')}, {where.split()[0]}" for name in RANKING for where in (IN, OUT)]
-    return markdown_table(["task type", "paired runs", *header], agreements(study), left=2)
-
-
-def agreements(study: modtf.Study) -> list[list[str]]:
-    """Return how well measures of the final routing matrices rank their costs, by task type and way.
+    """Return how well measures of the final routing matrices rank their costs, in Markdown.
 
     Spearman's rank correlation within each task, over the paired runs of its routers; mean over ten tasks.
     """
     rows = []
     for part in study.by_kind:
-        performance = part.performance
-        twins = performance["model_options"].astype(str).str.contains("of=", regex=False)
-        measured = _matrices(part)
-        for drawn, way in WAYS.items():
-            hard = performance["model_options"].astype(str).str.contains(f"hard={drawn}", regex=False)
-            prices = performance[twins & hard].merge(measured, on=["variant", "data_seed"])
-            cells = [_agreement(prices[prices["distribution"] == where], name, part.level)
-                     for name in RANKING for where in (IN, OUT)]  # fmt: skip
-            routers = prices["variant"].nunique()
-            rows.append([kind_label(*part.kinds[0][:2]), f"{way}, {routers} routers", *cells])
-    return rows
+        options = part.performance["model_options"].astype(str)
+        twins = part.performance[options.str.contains("of=", regex=False)]
+        for sampled, way in WAYS.items():
+            hard = options[twins.index].str.contains(f"hard={sampled}", regex=False)
+            prices = twins[hard].merge(_matrices(part), on=["variant", "data_seed"])
+            cells = [_agreement(half, name, part.level) for name in RANKING for half in split(prices)]
+            rows.append([label(part), f"{way}, {prices['variant'].nunique()} routers", *cells])
+    header = ["task type", "paired runs", *headed(name.replace("_", " ") for name in RANKING)]
+    return markdown_table(header, rows, left=2)
 
 
 def _matrices(part: modtf.Study) -> pd.DataFrame:
@@ -65,8 +49,8 @@ def _matrices(part: modtf.Study) -> pd.DataFrame:
 
 def _agreement(prices: pd.DataFrame, name: str, level: float) -> str:
     worse = 1.0 if MEASURES[name].smaller_is_better else -1.0
-    tasks = prices.groupby("data_seed")
-    found = agreement({task: (worse * rows[name], rows["value"]) for task, rows in tasks}, level)
+    tasks = {task: (worse * rows[name], rows["value"]) for task, rows in prices.groupby("data_seed")}
+    found = agreement(tasks, level)
     return with_interval(found.value, *found.interval)
 
 
@@ -75,28 +59,23 @@ def by_rate(studies: Mapping[str, modtf.Study]) -> str:
     rows = []
     for how, study in studies.items():
         for part in study.by_kind:
-            doses = with_doses(part)
-            perfect, useless = doses[doses["alignment"] == 0], doses[doses["amount"] == 0.875]
+            fixed = fixed_rows(part)
+            perfect, useless = fixed[fixed["alignment"] == 0], fixed[fixed["amount"] == 0.875]
             cells = [
-                times(*(each[each["distribution"] == where] for each in (of_way, perfect)), part.level)
-                for of_way in (useless[useless["drawn"] == drawn] for drawn in WAYS)
-                for where in (IN, OUT)
+                times(*pair, part.level)
+                for sampled in WAYS
+                for pair in zip(split(useless[useless["sampled"] == sampled]), split(perfect), strict=True)
             ]
-            rows.append([kind_label(*part.kinds[0][:2]), how, *cells])
+            rows.append([label(part), how, *cells])
     rows.sort(key=lambda row: row[0])
-    header = [f"{way}, {where.split()[0]}" for way in WAYS.values() for where in (IN, OUT)]
-    return markdown_table(["task type", "learning rate", *header], rows, left=2)
+    return markdown_table(["task type", "learning rate", *headed(WAYS.values())], rows, left=2)
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
     studies = {
-        "3e-4, constant": modtf.Study.read(DOCS / "study" / "misrouting.zip").of_families(["mlp"]),
+        "3e-4, constant": archive("misrouting").of_families(["mlp"]),
         "tuned (1.1e-4 to 2.4e-4), constant": study.of_families(["mlp"]),
-        "tuned (3e-3 to 3e-2), cosine to 0": modtf.Study.read(DOCS / "study" / "factors_cosine.zip"),
+        "tuned (3e-3 to 3e-2), cosine to 0": archive("factors_cosine"),
     }
     return {"misrouting.md": [stands_on(study.cells, study.checkpoint, ranks(study)), by_rate(studies)]}
-
-
-if __name__ == "__main__":
-    print("\n\n".join(texts(read())["misrouting.md"]))

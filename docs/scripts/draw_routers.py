@@ -1,14 +1,9 @@
-"""Print the tables of docs/routers_results.md and docs/constant_rates.md from docs/study/factors.zip.
-
-modtf report --results=studies/factors --archive=docs/study/factors.zip
-python docs/scripts/draw_routers.py
-"""
+"""Make the tables of docs/routers_results.md and docs/constant_rates.md from docs/study/factors.zip."""
 
 from pathlib import Path
 
 import pandas as pd
-from draw_cosine import titled
-from sources import study_file
+from sources import RESULTS, archive, headed, measures_table, split, study_file, titled
 
 import modtf
 from modtf.analysis import IN, OUT
@@ -17,15 +12,12 @@ from modtf.analysis.contents import whole_kinds
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import performance_rows
-from modtf.analysis.table import table_cells
 from modtf.experiments.modarch.claims.misrouting import MARGIN, NARROWER
-from modtf.experiments.modarch.given import GIVEN, WAYS, effect, times
+from modtf.experiments.modarch.fixed_routing import CLAMPED, WAYS, effect, times
 from modtf.pages.text import markdown_table, with_interval
 from modtf.results import CellFolder, find_cells
 from modtf.tasks.families import IID
 
-DOCS = Path(__file__).parents[1]
-MISROUTING = DOCS / "study" / "misrouting.zip"
 MARGINS = {"collapse_avg": 0.05, "alignment": 0.05}  # margins of equivalence
 SHOWN = (0, 1_250, 6_250, 12_500, 25_000)  # steps
 CHOICES = {"8": "dense", "2": "top-2", "1": "top-1"}
@@ -48,14 +40,15 @@ SCOPES = [("top-1, penalty a sequence", "top-1, penalty")]
 
 def read() -> modtf.Study:
     """Return all models of complete task types; those of fixed routing in the rnn are from `misrouting`."""
-    trained = whole_kinds(find_cells(DOCS / "study" / "factors.zip"), study_file("factors").factors())
-    given = [cell for cell in find_cells(MISROUTING) if cell.cell["arch"] == "rnn"]
+    trained = whole_kinds(find_cells(RESULTS / "factors.zip"), study_file("factors").factors())
+    given = [cell for cell in find_cells(RESULTS / "misrouting.zip") if cell.cell["arch"] == "rnn"]
     return modtf.Study.read([*trained, *filter(_stands_for_itself, given)])
 
 
 def _stands_for_itself(cell: CellFolder) -> bool:
-    said = parse_options(cell.cell["model_options"])
-    return said["matrix"] == "spread" and (said["amount"], WAYS[said["hard"] == "True"]) in REFERENCES
+    options = parse_options(cell.cell["model_options"])
+    is_named = (options["amount"], WAYS[options["hard"] == "True"]) in REFERENCES
+    return options["matrix"] == "spread" and is_named
 
 
 def short(router: str, options: str) -> str:
@@ -65,15 +58,15 @@ def short(router: str, options: str) -> str:
         >>> short("balanced", "k=1,balance=auxiliary,scope=sequence,strength=0.02")
         'top-1, penalty a sequence'
     """
-    said = parse_options(options)
-    way = WAYS[said.get("hard") == "True"]
-    if router == GIVEN:
-        return f"twin, {way}, {Path(said['of']).name}" if "of" in said else REFERENCES[said["amount"], way]
+    found = parse_options(options)
+    way = WAYS[found.get("hard") == "True"]
+    if router == CLAMPED:
+        return f"twin, {way}, {Path(found['of']).name}" if "of" in found else REFERENCES[found["amount"], way]
     if router == "expert_choice":
-        return f"expert choice {float(said['capacity']):g}"
-    name = CHOICES[said["k"]] + BALANCES[said["balance"]]
-    name += " a sequence" * (said.get("scope") == "sequence")
-    return f"{name}; {said['trainer.start']} start" if "trainer.start" in said else name
+        return f"expert choice {float(found['capacity']):g}"
+    name = CHOICES[found["k"]] + BALANCES[found["balance"]]
+    name += " a sequence" * (found.get("scope") == "sequence")
+    return f"{name}; {found['trainer.start']} start" if "trainer.start" in found else name
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:
@@ -90,35 +83,32 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(variant=pd.Categorical(found, categories))
 
 
-def alone(frame: pd.DataFrame) -> pd.DataFrame:
+def single(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows without paired runs and warm starts."""
     return frame[~frame["variant"].astype(str).str.contains("twin|start")]
 
 
 def compared(part: modtf.Study) -> str:
     """Return performance and measures of every router, in Markdown."""
-    header, rows = table_cells(alone(named(part.results)), part.level)
-    return markdown_table(header[:-2], [row[:-2] for row in rows])
+    return measures_table(single(named(part.results)), part.level)
 
 
 def effects(part: modtf.Study) -> str:
     """Return the effect of balance at the same sparsity, and of sparsity at the same balance, in Markdown."""
-    rows = alone(named(part.results))
-    parts = {name: rows[rows["measure"] == name] for name in MARGINS}
-    found = performance_rows(rows)
-    parts = {where: found[found["distribution"] == where] for where in (IN, OUT)} | parts
+    rows = single(named(part.results))
+    parts = dict(zip((IN, OUT), split(performance_rows(rows)), strict=True))
+    parts |= {name: rows[rows["measure"] == name] for name in MARGINS}
     of_loss = NARROWER.get(part.kinds[0][0], MARGIN)
     margins = {IN: of_loss, OUT: of_loss, **MARGINS}
-    lines, there = [], set(rows["variant"])
-    for pairs in (BALANCED, SPARSE, CHOSEN, SCOPES, LEARNED):
-        for first, second in pairs:
-            if {first, second} <= there:
-                cells = []
-                for name, of_name in parts.items():
-                    pairs = match_members(of_name, first, second)
-                    is_measure = name in MARGINS
-                    cells.append(effect(pairs, margins[name], part.level, as_difference=is_measure))
-                lines.append([f"{first} / {second}", *cells])
+    lines, trained = [], set(rows["variant"])
+    for first, second in (*BALANCED, *SPARSE, *CHOSEN, *SCOPES, *LEARNED):
+        if {first, second} <= trained:
+            matched = {name: match_members(each, first, second) for name, each in parts.items()}
+            cells = [
+                effect(pairs, margins[name], part.level, as_difference=name in MARGINS)
+                for name, pairs in matched.items()
+            ]
+            lines.append([f"{first} / {second}", *cells])
     header = [
         f"{name.replace('_', ' ')}, difference" if name in MARGINS else f"times, {name}" for name in parts
     ]
@@ -127,26 +117,21 @@ def effects(part: modtf.Study) -> str:
 
 def prices(part: modtf.Study) -> str:
     """Return the cost of a router's matrix, by its paired runs, and the rest of its cost, in Markdown."""
-    performance = performance_rows(named(part.results))
-    where = [performance[performance["distribution"] == name] for name in (IN, OUT)]
-    rows = []
+    halves, rows = split(performance_rows(named(part.results))), []
     for folder, name in _with_twins(part).items():
         cells = []
         for way in WAYS.values():
-            twin = [each[each["variant"] == f"twin, {way}, {folder}"] for each in where]
-            perfect, router = (
-                [each[each["variant"] == which] for each in where] for which in ("perfect", name)
-            )
-            cells += [times(*pair, part.level) for pair in zip(twin, perfect, strict=True)]
-            cells += [times(*pair, part.level) for pair in zip(router, twin, strict=True)]
+            twin = f"twin, {way}, {folder}"
+            for first, second in ((twin, "perfect"), (name, twin)):
+                both = ([half[half["variant"] == which] for which in (first, second)] for half in halves)
+                cells += [times(*pair, part.level) for pair in both]
         rows.append([name, *cells])
-    header = [
-        f"{what}, {at.split()[0]}"
+    ways = [
+        words
         for way in WAYS.values()
-        for what in (f"{way} paired run / perfect", f"router / {way} paired run")
-        for at in (IN, OUT)
+        for words in (f"{way} paired run / perfect", f"router / {way} paired run")
     ]
-    return markdown_table(["router", *header], rows)
+    return markdown_table(["router", *headed(ways)], rows)
 
 
 def _with_twins(part: modtf.Study) -> dict[str, str]:
@@ -173,11 +158,8 @@ def started(part: modtf.Study, measure: str, form: str, *, ends: bool = False) -
             model = name + start
             of_model = history[history["variant"] == model]
             cells = [_mean(of_model[of_model["step"] == step], part.level, form) for step in SHOWN]
-            both = [performance[performance["variant"] == which] for which in (model, name)]
-            cells += [
-                times(*(each[each["distribution"] == where] for each in both), part.level)
-                for where in (IN, OUT) * ends
-            ]
+            both = (performance[performance["variant"] == which] for which in (model, name) * ends)
+            cells += [times(*pair, part.level) for pair in zip(*map(split, both), strict=True)]
             lines.append([model, *cells])
     steps = [f"{measure} at {step:,}" for step in SHOWN]
     return markdown_table(["router", *steps, *["loss in", "loss out"] * ends], lines)
@@ -197,11 +179,6 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         if any("start" in cell.cell["model_options"] for cell in part.cells):
             made += [started(part, "alignment", ".2f", ends=True), started(part, "loss", ".4f")]
         tables += [titled(part, "constant rates", table) for table in made]
-    cosine = modtf.Study.read(DOCS / "study" / "factors_cosine.zip")
+    cosine = archive("factors_cosine")
     tables += [titled(part, "cosine schedule", effects(part)) for part in cosine.by_kind]
     return {"routers_results.md": tables}
-
-
-if __name__ == "__main__":
-    trained = read()
-    print("\n\n".join(texts(trained)["routers_results.md"]))

@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sources import IMAGES, RESULTS, measures_table
+
 import modtf
-from modtf.analysis.table import table_cells
 from modtf.engines.state import state_of
 from modtf.experiments.modarch.scorecard import card, compare, page
 from modtf.experiments.modarch.scorecard.search import rates_in_short, rates_table, search_of
@@ -21,8 +22,7 @@ from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE, Frozen
 from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table
 
-DOCS = Path(__file__).parents[1]
-CARD = DOCS / "study" / "scorecard_my_router.json"
+CARD = RESULTS / "scorecard_my_router.json"
 NAME = f"my_router ({card.OURS})"
 
 SHOWN = 6  # lines of the summary on the page
@@ -51,8 +51,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page, and the command's short summary."""
     tables, differences = [], compare.differences(study, NAME)
     for part in page.without_given(study).by_kind:
-        header, body = table_cells(part.results)
-        tables.append(markdown_table(header[:-2], [row[:-2] for row in body]))
+        tables.append(measures_table(part.results, part.level))
         found = differences[differences["kind"] == part.results["kind"].iloc[0]]
         brief = compare.in_brief(found)
         tables.append(markdown_table(list(brief), brief.to_numpy().tolist()))
@@ -68,7 +67,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"scorecard.md": [*tables, "\n".join(said[:SHOWN])]}
 
 
-def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
+def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
     """Write the picture of the page."""
     picture = page.draw_places(compare.places(study), NAME)
     return write_pngs({f"scorecard_{picture.name}": picture}, folder)
@@ -77,7 +76,3 @@ def draw(study: modtf.Study, folder: Path = DOCS / "images") -> list[Path]:
 if __name__ == "__main__":
     for frozen, studied in zip((FULL, SMOKE), sys.argv[1:], strict=False):
         write_reference(frozen, Path(studied))
-    if CARD.exists():
-        trained = read()
-        draw(trained)
-        print("\n\n".join(texts(trained)["scorecard.md"]))

@@ -1,23 +1,21 @@
-"""Print whether better specialised seeds perform better: the table of docs/study.md.
-
-    modtf report --results=studies/seeds --archive=docs/study/seeds.zip
-    python docs/scripts/draw_seeds.py
+"""Make the table of docs/study.md on whether better specialised seeds perform better.
 
 The question was fixed before the models were trained: alignment against the loss in distribution, once for
-each router. The other columns are shown beside it.
+each router. The other columns are shown alongside it.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from sources import archive, label
 
 import modtf
-from modtf.analysis import IN, OUT, kind_label
+from modtf.analysis import IN, OUT
 from modtf.analysis.claims.evidence import AGREEMENT, Evidence, mean_evidence
 from modtf.analysis.claims.numbers import measured, measures_in
 from modtf.analysis.contents import stands_on
@@ -26,15 +24,12 @@ from modtf.analysis.tracking import rank_correlation
 from modtf.metrics import MEASURES, Measure
 from modtf.pages.text import markdown_table, with_interval
 
-DOCS = Path(__file__).parents[1]
 MODEL = ["num_rules", "width", "data_seed", "seed"]
 DRAWS = 20_000  # permutations
 ASKED = (MEASURES["alignment"], IN)
 
 
-def read() -> modtf.Study:
-    """Return all models of the study."""
-    return modtf.Study.read(DOCS / "study" / "seeds.zip")
+read = partial(archive, "seeds")
 
 
 def by_task(study: modtf.Study, variant: str, measure: Measure, where: str) -> dict[int, np.ndarray]:
@@ -73,7 +68,7 @@ def table(study: modtf.Study) -> str:
         columns = [ASKED, *(c for c in product(measures_in(part, "specialisation"), (IN, OUT)) if c != ASKED)]
         tasks = [by_task(part, variant, *column) for column in columns]
         cells = [with_interval(mean.value, *mean.interval) for mean in map(agreement, tasks)]
-        rows.append([kind_label(*part.kinds[0][:2]), variant, cells[0], f"{corrected:.3f}", *cells[1:]])
+        rows.append([label(part), variant, cells[0], f"{corrected:.3f}", *cells[1:]])
     names = [f"{measure.name.replace('_', ' ')}, {where.split()[0]}" for measure, where in columns]
     header = ["task type", "router", names[0], "p, Holm", *names[1:]]
     return markdown_table(header, rows, left=2)
@@ -82,7 +77,3 @@ def table(study: modtf.Study) -> str:
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the table of the page."""
     return {"study.md": [stands_on(study.cells, study.checkpoint, table(study))]}
-
-
-if __name__ == "__main__":
-    print("\n\n".join(texts(read())["study.md"]))

@@ -1,33 +1,28 @@
-"""Draw docs/images/sqoop_samples.png and the figures of docs/sqoop.md; print its tables.
+"""Make the tables and figures of docs/sqoop.md.
 
-    modtf report --results=studies/sqoop_quick --archive=docs/study/sqoop.zip
-    python docs/scripts/write_search.py studies/sqoop_rates docs/study/sqoop_long_tuning.csv.gz
-    modtf report --results=studies/sqoop_long --archive=docs/study/sqoop_long.zip
-    python docs/scripts/draw_sqoop.py
-
-The samples are training examples. The rest comes from sqoop.zip, sqoop_long.zip and sqoop_long_tuning.csv.gz
-in docs/study."""
+python docs/scripts/write_search.py studies/sqoop_rates docs/study/sqoop_long_tuning.csv.gz
+python docs/scripts/draw_sqoop.py   # docs/images/sqoop_samples.png: training examples
+"""
 
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pandas as pd
-from draw_vqa import rates_of, show
+from draw_vqa import compared, gain_of, rates_of, show
 from matplotlib.figure import Figure
-from sources import study_file
+from sources import IMAGES, RESULTS, archive, study_file
 
 import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.intervals import summarise
-from modtf.analysis.pairs import as_one_family, compare_pairs, match_members
+from modtf.analysis.pairs import match_members
 from modtf.experiments.questions.sets import PLAIN, TREES
 from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.protocol import tail_length
 
-DOCS = Path(__file__).parents[1]
 SHOWN = 8
 sqoop = study_file("sqoop")
 PAIRS = list(product(TREES, PLAIN))
@@ -36,8 +31,7 @@ TRIED = (0.000125, 0.0005, 0.002, 0.008, 0.032)  # the first and the last for on
 
 def read() -> tuple[modtf.Study, modtf.Study]:
     """Return the quick study and the long one."""
-    quick, long = (modtf.Study.read(DOCS / "study" / name) for name in ("sqoop.zip", "sqoop_long.zip"))
-    return quick, long
+    return archive("sqoop"), archive("sqoop_long")
 
 
 def by_objects(study: modtf.Study) -> dict[int, modtf.Study]:
@@ -77,7 +71,7 @@ def trials() -> pd.DataFrame:
 
     The error is the mean over the last half of the evaluations, by which `modtf tune` chooses.
     """
-    history = pd.read_csv(DOCS / "study" / "sqoop_long_tuning.csv.gz")
+    history = pd.read_csv(RESULTS / "sqoop_long_tuning.csv.gz")
     history = history[(history["measure"] == "error") & (history["step"] > 0)].sort_values("step")
     tried = {
         replace(cell, protocol=cell.protocol.replace(learning_rate=rate)).folder: (cell.variant, rate)
@@ -100,23 +94,13 @@ def searched() -> str:
 
 def gains(study: modtf.Study) -> str:
     """Return by how much trees beat plain networks on new pairs, and how the gain depends on the objects."""
-    parts = {objects: new_pairs(part) for objects, part in sorted(by_objects(study).items())}
-    tables = [
-        compare_pairs(frame, PAIRS, level=study.level).assign(objects=objects)
-        for objects, frame in parts.items()
-    ]
-    found = as_one_family(pd.concat(tables, ignore_index=True), study.level)
+    parts = {objects: part.performance for objects, part in sorted(by_objects(study).items())}
+    found = compared(parts, PAIRS)
     rows = [
-        [
-            row.objects,
-            f"{row.first} over {row.second}",
-            with_interval(row.gain, row.gain_low, row.gain_high, "+.1f"),
-            f"{row.p_corrected:.3f}",
-        ]
-        for row in found.itertuples()
+        [row["part"], f"{row['first']} over {row['second']}", *gain_of(row)] for _, row in found.iterrows()
     ]
     for pair in PAIRS:
-        each = [match_members(frame, *pair) for frame in parts.values()]
+        each = [match_members(frame[frame["distribution"] == OUT], *pair) for frame in parts.values()]
         if len(each) == 2 and not any(matched.empty for matched in each):
             two, five = (matched.set_index(["data_seed", "seed"])["gain"] for matched in each)
             difference = mean_evidence((five - two).reset_index(), "gain", "", level=study.level)
@@ -126,19 +110,13 @@ def gains(study: modtf.Study) -> str:
     return markdown_table(header, rows, left=2)
 
 
-def new_pairs(part: modtf.Study) -> pd.DataFrame:
-    """Return the performance on pairs never seen."""
-    rows = part.performance
-    return rows[rows["distribution"] == OUT]
-
-
 def texts(studies: tuple[modtf.Study, modtf.Study]) -> dict[str, list[str]]:
     """Return the tables of the page."""
     tables = [table(study) for study in studies for table in (accuracies, gains)]
     return {"sqoop.md": [*tables, searched()]}
 
 
-def draw(studies: tuple[modtf.Study, modtf.Study], folder: Path = DOCS / "images") -> list[Path]:
+def draw(studies: tuple[modtf.Study, modtf.Study], folder: Path = IMAGES) -> list[Path]:
     """Write the picture of the longer study."""
     return write_pngs({"sqoop_long_accuracy": studies[1].figure("sqoop_accuracy")[0]}, folder)
 
@@ -158,7 +136,4 @@ def samples(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    samples(DOCS / "images" / "sqoop_samples.png")
-    trained = read()
-    draw(trained)
-    print("\n\n".join(texts(trained)["sqoop.md"]))
+    samples(IMAGES / "sqoop_samples.png")

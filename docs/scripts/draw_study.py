@@ -1,9 +1,10 @@
-"""Print the tables of docs/study.md from docs/study/first.zip: `python docs/scripts/draw_study.py`."""
+"""Make the tables of docs/study.md at constant rates."""
 
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pandas as pd
+from sources import archive
 
 import modtf
 from modtf.analysis import IN, OUT, against
@@ -24,16 +25,10 @@ from modtf.analysis.labels import with_kinds
 from modtf.analysis.ratios import as_ratio
 from modtf.pages.text import markdown_table, with_interval
 
-DOCS = Path(__file__).parents[1]
-RESULTS = DOCS / "study" / "first.zip"
+read = partial(archive, "first")
 NUM_RULES = 8  # the R that all task types were run with
 INFORMED = ("modular_op", "gt_modular")
 LOUD = {SUPPORTED: "**supported**", CONTRADICTED: "**contradicted**", DEPENDS: "differs"}
-
-
-def read() -> modtf.Study:
-    """Return all trained models of the study."""
-    return modtf.Study.read(RESULTS)
 
 
 def verdicts(study: modtf.Study) -> str:
@@ -115,9 +110,3 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
             *(stands_on(study.cells, study.checkpoint, made(study)) for made in (verdicts, savings)),
         ]
     }
-
-
-if __name__ == "__main__":
-    first = read()
-    for page, tables in texts(first).items():
-        print(f"{page}\n\n" + "\n\n".join(tables))

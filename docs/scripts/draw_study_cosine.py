@@ -1,26 +1,18 @@
-"""Print the tables of docs/study.md on the published variants under a cosine schedule.
+"""Make the tables of docs/study.md on the published variants under a cosine schedule.
 
-    python docs/scripts/write_search.py studies/first_cosine_tuning \\
-        docs/study/first_cosine_tuning.csv.gz
-    python docs/scripts/draw_study_cosine.py
-
-It reads docs/study/first_cosine.zip, first_cosine_tuning.csv.gz, and for the constant rate first.zip.
+python docs/scripts/write_search.py studies/first_cosine_tuning docs/study/first_cosine_tuning.csv.gz
 """
 
-from pathlib import Path
+from functools import partial
 
 import pandas as pd
-from draw_cosine import rates, titled, trial_losses
-from sources import study_file
+from draw_cosine import rates, trial_losses
+from sources import RESULTS, archive, headed, label, measures_table, split, study_file, titled
 
 import modtf
-from modtf.analysis import IN, OUT, kind_label
-from modtf.analysis.table import table_cells
-from modtf.experiments.modarch.given import times
+from modtf.experiments.modarch.fixed_routing import times
 from modtf.pages.text import markdown_table
 
-DOCS = Path(__file__).parents[1]
-STUDIES = DOCS / "study"
 first = study_file("first")
 PAIRS = (
     ("modular", "monolithic"),
@@ -28,22 +20,16 @@ PAIRS = (
     ("gt_modular", "modular"),
     ("gt_modular", "modular_op"),
 )
-
-
-def read() -> modtf.Study:
-    """Read all reported models."""
-    return modtf.Study.read(STUDIES / "first_cosine.zip")
+read = partial(archive, "first_cosine")
 
 
 def tuned() -> pd.DataFrame:
     """Return the validation loss at the end of every trial, with its family and R."""
-    table = STUDIES / "first_cosine_tuning.csv.gz"
-    found = [
-        trial_losses(table, first.SEARCHES[family].trials(first.variants(), chosen, num_rules)).assign(
-            family=family, num_rules=num_rules
-        )
-        for (family, num_rules), chosen in first.RATES.items()
-    ]
+    found = []
+    for (family, num_rules), chosen in first.RATES.items():
+        trials = first.SEARCHES[family].trials(first.variants(), chosen, num_rules)
+        losses = trial_losses(RESULTS / "first_cosine_tuning.csv.gz", trials)
+        found.append(losses.assign(family=family, num_rules=num_rules))
     return pd.concat(found)
 
 
@@ -53,44 +39,29 @@ def ratios(study: modtf.Study, constant: modtf.Study) -> str:
     for part in study.by_kind:
         [same] = (each for each in constant.by_kind if each.kinds == part.kinds)
         for num_rules in sorted(part.performance["num_rules"].unique(), reverse=True):
-            for first, second in PAIRS:
-                cells = [
-                    _ratio(each, int(num_rules), first, second, where)
-                    for each in (same, part)
-                    for where in (IN, OUT)
-                ]
-                label = kind_label(*part.kinds[0][:2])
-                rows.append([label, str(num_rules), f"{first} / {second}", *cells])
-    header = [f"{how}, {where.split()[0]}" for how in ("constant", "cosine") for where in (IN, OUT)]
-    return markdown_table(["task type", "R", "variants", *header], rows, left=3)
-
-
-def _ratio(part: modtf.Study, num_rules: int, first: str, second: str, where: str) -> str:
-    rows = part.performance
-    rows = rows[(rows["num_rules"] == num_rules) & (rows["distribution"] == where)]
-    return times(rows[rows["variant"] == first], rows[rows["variant"] == second], part.level)
-
-
-def measured(study: modtf.Study) -> list[str]:
-    """Return performance and measures of every variant, a table per task type and R, in Markdown."""
-    tables = []
-    for part in study.by_kind:
-        for num_rules, rows in part.results.groupby("num_rules", sort=False):
-            header, cells = table_cells(rows, part.level)
-            table = markdown_table(header[:-2], [row[:-2] for row in cells])
-            tables.append(titled(part, f"R = {num_rules}, cosine schedule", table))
-    return tables
+            halves = [
+                half[half["num_rules"] == num_rules]
+                for each in (same, part)
+                for half in split(each.performance)
+            ]
+            for pair in PAIRS:
+                both = ([half[half["variant"] == name] for name in pair] for half in halves)
+                cells = [times(*rows_of_pair, part.level) for rows_of_pair in both]
+                rows.append([label(part), str(num_rules), " / ".join(pair), *cells])
+    header = ["task type", "R", "variants", *headed(["constant", "cosine"])]
+    return markdown_table(header, rows, left=3)
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """Return the tables of the page."""
-    constant = modtf.Study.read(STUDIES / "first.zip").of_families(["mlp", "rnn"])
+    """Return the tables of the page: ratios, then performance and measures, then the searches."""
+    measured = [
+        titled(part, f"R = {num_rules}, cosine schedule", measures_table(rows, part.level))
+        for part in study.by_kind
+        for num_rules, rows in part.results.groupby("num_rules", sort=False)
+    ]
     searches = [
         f"**{family.upper()}, R = {num_rules}**\n\n{rates(rows)}"
         for (family, num_rules), rows in tuned().groupby(["family", "num_rules"], sort=False)
     ]
-    return {"study.md": [ratios(study, constant), *measured(study), *searches]}
-
-
-if __name__ == "__main__":
-    print("\n\n".join(texts(read())["study.md"]))
+    constant = archive("first").of_families(["mlp", "rnn"])
+    return {"study.md": [ratios(study, constant), *measured, *searches]}

@@ -1,12 +1,9 @@
-"""Draw docs/images/vqa_samples.png and the figures of docs/vqa.md; print its tables.
+"""Make the tables and figures of docs/vqa.md.
 
-    modtf report --results=studies/vqa_quick --archive=docs/study/vqa.zip    # of the finished cells
-    modtf report --results=studies/vqa_attribute --archive=docs/study/vqa_attribute.zip
-    modtf report --results=studies/vqa_supplement --archive=docs/study/vqa_supplement.zip
-    python docs/scripts/draw_vqa.py
+    python docs/scripts/draw_vqa.py   # docs/images/vqa_samples.png: training examples of every question
 
-vqa_samples.png shows training examples of every question. The rest comes from these three archives. The five
-cells that vqa_quick and vqa_attribute share are only in vqa.zip."""
+The five cells that vqa_quick and vqa_attribute share are only in vqa.zip.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from sources import IMAGES, archive
 
 import modtf
 from modtf.analysis import IN, OUT
@@ -29,7 +27,6 @@ from modtf.pages.pictures import write_pngs
 from modtf.pages.text import listing, markdown_table, with_interval
 from modtf.tasks.families import FAMILIES
 
-DOCS = Path(__file__).parents[1]
 DIGITS = FAMILIES["vqa_mnist"]
 LIBRARIES = [variant.name for variant in DIGITS.variants]
 ADDED = [variant.name for variant in DIGITS.variants if not variant.by_default]
@@ -45,10 +42,7 @@ ANSWERS = ("no", "yes")
 
 def read() -> tuple[modtf.Study, modtf.Study, modtf.Study]:
     """Return `vqa_quick`, the same with other rounds, and the same with the libraries of the supplement."""
-    quick, rounds, added = (
-        DOCS / "study" / f"{name}.zip" for name in ("vqa", "vqa_attribute", "vqa_supplement")
-    )
-    return modtf.Study.read(quick), modtf.Study.read([quick, rounds]), modtf.Study.read([quick, added])
+    return archive("vqa"), archive("vqa", "vqa_attribute"), archive("vqa", "vqa_supplement")
 
 
 def asked(part: modtf.Study) -> str:
@@ -175,7 +169,7 @@ def texts(studies: tuple[modtf.Study, modtf.Study, modtf.Study]) -> dict[str, li
     return {"vqa.md": [*tables, claimed(others)]}
 
 
-def draw(studies: tuple[modtf.Study, modtf.Study, modtf.Study], folder: Path = DOCS / "images") -> list[Path]:
+def draw(studies: tuple[modtf.Study, modtf.Study, modtf.Study], folder: Path = IMAGES) -> list[Path]:
     """Write the picture of the libraries."""
     return write_pngs({"vqa_libraries": studies[0].figure("libraries_bars")[0]}, folder)
 
@@ -205,7 +199,4 @@ def show(axes: Axes, image: np.ndarray, text: str) -> None:
 
 
 if __name__ == "__main__":
-    samples(DOCS / "images" / "vqa_samples.png")
-    trained = read()
-    draw(trained)
-    print("\n\n".join(texts(trained)["vqa.md"]))
+    samples(IMAGES / "vqa_samples.png")

@@ -1,16 +1,27 @@
-"""The committed results that the pages of results come from, and the studies that made them."""
+"""The committed results behind the pages, the studies that made them, and forms that tables share."""
 
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
 import modtf
+from modtf.analysis import IN, OUT, kind_label
+from modtf.analysis.contents import stands_on
+from modtf.analysis.table import table_cells
+from modtf.pages.text import markdown_table
 
 DOCS = Path(__file__).parents[1]
-RESULTS = DOCS / "study"
+RESULTS, IMAGES = DOCS / "study", DOCS / "images"
+WHERE = {"in": IN, "out": OUT}
 
 
-def read(*names: str) -> modtf.Study:
+def archive(*names: str) -> modtf.Study:
     """Read archives of docs/study."""
     return modtf.Study.read([RESULTS / f"{name}.zip" for name in names])
 
@@ -19,3 +30,54 @@ def study_file(name: str) -> ModuleType:
     """Return a file of docs/studies as a module."""
     modtf.load_plugin(DOCS / "studies" / f"{name}.py")
     return sys.modules[name]
+
+
+def label(part: modtf.Study) -> str:
+    """Return the name of the one task type of a study."""
+    return kind_label(*part.kinds[0][:2])
+
+
+def titled(part: modtf.Study, words: str, table: str) -> str:
+    """Return a table with its task type, a few words and the lines of `stands_on` above it."""
+    return stands_on(part.cells, part.checkpoint, f"**{label(part)}, {words}**\n\n{table}")
+
+
+def measures_table(rows: pd.DataFrame, level: float) -> str:
+    """Return performance and measures of every variant in Markdown, without parameters and seconds."""
+    header, cells = table_cells(rows, level)
+    return markdown_table(header[:-2], [row[:-2] for row in cells])
+
+
+def split(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """Return the rows in distribution and those out of distribution."""
+    return [rows[rows["distribution"] == where] for where in WHERE.values()]
+
+
+def headed(names: Iterable[str]) -> list[str]:
+    """Return "NAME, in" and "NAME, out" for every name."""
+    return [f"{name}, {where}" for name in names for where in WHERE]
+
+
+def forest(
+    axes: Axes,
+    rows: Mapping[str, Sequence[float]],
+    label: str = "",
+    shift: float = 0.0,
+    colour: str = "#0072B2",
+) -> None:
+    """Draw means with their intervals, a line for each name."""
+    for place, (value, low, high) in enumerate(rows.values()):
+        axes.errorbar(
+            value, place - shift, xerr=[[value - low], [high - value]], fmt="o", color=colour, ms=5,
+            label=label if label and not place else None,
+        )  # fmt: skip
+    axes.set_yticks(range(len(rows)), list(rows), fontsize=9)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def save(figure: Figure, path: Path, dpi: int = 110) -> Path:
+    """Write a figure that pyplot does not know."""
+    FigureCanvasAgg(figure)
+    figure.savefig(path, dpi=dpi, metadata={"Software": None})
+    return path

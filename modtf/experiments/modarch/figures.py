@@ -16,7 +16,7 @@ from modtf.analysis.intervals import summarise
 from modtf.analysis.ratios import ratios_to
 from modtf.analysis.trained import TrainedModels
 from modtf.base.words import command_line
-from modtf.experiments.modarch.given import GIVEN, dose, family_of_matrices, has_dose
+from modtf.experiments.modarch.fixed_routing import CLAMPED, routing_of, family_of_matrices, is_fixed
 from modtf.metrics import MEASURES
 
 AGAINST = ("alignment", "inverse_mutual_information")
@@ -38,9 +38,9 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     paired runs with their matrices, are drawn alongside.
     """
     rows = study.results
-    if not has_dose(rows).any():
+    if not is_fixed(rows).any():
         command = command_line("sweep", study="docs/studies/misrouting.py:misrouting")
-        raise NothingToDraw(f"no {GIVEN} routing was trained; {command} trains eleven")
+        raise NothingToDraw(f"no {CLAMPED} routing was trained; {command} trains eleven")
     model = ["kind", "variant", "num_rules", "width", "data_seed", "seed"]
     places = rows[rows["measure"].isin(AGAINST)].pivot_table("value", model, "measure", observed=True)
     measured = performance(rows).merge(places.reset_index(), on=model)
@@ -48,9 +48,9 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     options = measured["model_options"].astype(str)
     start = options.str.extract("trainer.start=(oracle|random)")[0]
     measured["variant"] = (measured["router"].astype(str) + (", " + start + " start").fillna("")).mask(
-        measured["router"] == GIVEN, options.map(family_of_matrices)
+        measured["router"] == CLAMPED, options.map(family_of_matrices)
     )
-    fixed = frozenset(measured.loc[has_dose(measured), "variant"])
+    fixed = frozenset(measured.loc[is_fixed(measured), "variant"])
     names = sorted(measured["variant"].unique(), key=lambda name: (name not in fixed, name))
     measured["variant"] = pd.Categorical(measured["variant"], names)
     matrices = [name.removesuffix(", weighted").removesuffix(SAMPLED) for name in names]
@@ -59,7 +59,7 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
     alike = [known[matrix]._replace(line=line) for matrix, line in zip(matrices, lines, strict=True)]
     mark = partial(_mark, dict(zip(names, alike, strict=True)))
     for (kind, num_rules, width), part in measured.groupby(["kind", "num_rules", "width"], observed=True):
-        perfect = _perfect(part[has_dose(part)])
+        perfect = _perfect(part[is_fixed(part)])
         table = _table(study, part, perfect)
         name = f"misrouting_{str(kind).lower().replace(' ', '_')}_r{num_rules}_e{width}"
         title = f"What misrouting costs: {kind}, R = {num_rules}, width {width}"
@@ -72,9 +72,10 @@ def misrouting(study: TrainedModels, choice: Choice) -> Pictures:
 
 def _perfect(matched: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of perfect routing, one per task and seed: weighted, or sampled if that is all."""
-    doses = [dose(options) for options in matched["model_options"].astype(str)]
-    rows = matched.assign(drawn=[drawn for _, _, drawn in doses])[[each[:2] == PERFECT for each in doses]]
-    return rows.sort_values("drawn", kind="stable").drop_duplicates(["data_seed", "seed", "where"])
+    routings = [routing_of(options) for options in matched["model_options"].astype(str)]
+    rows = matched.assign(sampled=[which[2] for which in routings])
+    rows = rows[[which[:2] == PERFECT for which in routings]]
+    return rows.sort_values("sampled", kind="stable").drop_duplicates(["data_seed", "seed", "where"])
 
 
 def _table(study: TrainedModels, part: pd.DataFrame, perfect: pd.DataFrame) -> pd.DataFrame:

@@ -12,20 +12,20 @@ from modtf.analysis import Study, performance_rows
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.figures import NothingToDraw
-from modtf.experiments.modarch.given import (
+from modtf.experiments.modarch.fixed_routing import (
     CERTAIN,
     distance,
-    dose,
+    routing_of,
     family_of_matrices,
     saved,
     times,
     trends,
-    with_doses,
+    fixed_rows,
 )
 from modtf.metrics import alignment
 from modtf.models.routers.clamped import clamped_matrix
 
-FIXED = [
+ROUTINGS = [
     {"matrix": "spread", "amount": 0.0},
     {"matrix": "spread", "amount": 0.5},
     {"matrix": "spread", "amount": 0.5, "hard": True},
@@ -35,7 +35,7 @@ FIXED = [
 
 @pytest.fixture(scope="module")
 def study():
-    variants = ["modular", "gt_modular", *(("clamped", dose) for dose in [*FIXED, {"of": "modular"}])]
+    variants = ["modular", "gt_modular", *(("clamped", dose) for dose in [*ROUTINGS, {"of": "modular"}])]
     return Study(results_of(rules=[8], data_seeds=range(3), variants=variants))
 
 
@@ -51,7 +51,7 @@ def test_every_dose_is_a_point_of_its_family(study):
     point = picture.table.query("variant == 'modular' and against == 'Alignment'").set_index("where")
     assert point["x"].to_numpy() == pytest.approx(rows[rows["measure"] == "alignment"]["value"].mean())
     values = performance_rows(rows).set_index(["distribution", "data_seed"])["value"]
-    perfect = with_doses(study).query("kind == 'MLP regression' and alignment == 0")
+    perfect = fixed_rows(study).query("kind == 'MLP regression' and alignment == 0")
     ratios = np.log(values / perfect.set_index(["distribution", "data_seed"])["value"])
     expected = np.exp(ratios.groupby(level=0, observed=True).mean())
     assert sorted(point["mean"]) == pytest.approx(sorted(expected))
@@ -87,7 +87,7 @@ def test_without_given_routing_it_says_how_to_get_it(study):
         [*study.of_variants(["modular", "gt_modular"]).figure("misrouting")]
 
 
-#: of the log loss from perfect to wrong; a drawn module costs a tenth more, half the modules a fifth
+#: of the log loss from perfect to wrong; a sampled module costs a tenth more, half the modules a fifth
 COSTS = 2.0
 
 
@@ -98,11 +98,11 @@ def priced():
         ("clamped", dict(zip(("matrix", "amount", "hard"), way, strict=True))) for way in misrouting.EVERY
     ]
     results = results_of(rules=[8], data_seeds=range(5), seeds=[0], variants=variants)
-    doses = [dose(options) for options in results["model_options"].astype(str)]
+    routings = [routing_of(options) for options in results["model_options"].astype(str)]
     drawn, collapsed = (
-        [test(each) for each in doses] for test in (lambda d: d[2], lambda d: d[0] == "collapsed")
+        [test(each) for each in routings] for test in (lambda d: d[2], lambda d: d[0] == "collapsed")
     )
-    distances = np.array([distance(*each[:2]) for each in doses])
+    distances = np.array([distance(*each[:2]) for each in routings])
     cost = np.exp(COSTS * distances + np.log(1.1) * np.array(drawn) + np.log(1.2) * np.array(collapsed))
     is_loss = results["measure"] == "loss"
     return Study(results.assign(value=results["value"].where(~is_loss, results["value"] * cost)))
@@ -118,7 +118,7 @@ def evidence(study, name):
 
 
 def test_what_a_dose_costs_is_found(priced):
-    table = with_doses(priced)
+    table = fixed_rows(priced)
     assert table["alignment"].nunique() == 6
     assert len(table) == 20 * 5 * 2  # in and out of distribution
     for way, name in product(("weighted", "sampled"), ("spread", "block")):
@@ -143,9 +143,9 @@ def test_what_a_dose_costs_is_found(priced):
 
 def test_a_step_is_no_slope(priced):
     """Where all matrices but perfect routing cost the same, the slope is 0: it does not count."""
-    doses = with_doses(priced)
-    doses["value"] = np.where(doses["alignment"] == 0, 0.1, 0.5)
-    assert trends(doses, "spread", True)["slope"].to_numpy() == pytest.approx(0.0, abs=1e-12)
+    fixed = fixed_rows(priced)
+    fixed["value"] = np.where(fixed["alignment"] == 0, 0.1, 0.5)
+    assert trends(fixed, "spread", True)["slope"].to_numpy() == pytest.approx(0.0, abs=1e-12)
 
 
 def test_doses_that_a_kind_lacks_do_not_count_against_it(priced):
@@ -161,7 +161,7 @@ def test_doses_that_a_kind_lacks_do_not_count_against_it(priced):
 @pytest.mark.parametrize("hard", [False, True])
 def test_one_way_of_routing_says_nothing_of_the_other(priced, hard):
     names = priced.results["model_options"].astype(str)
-    wanted = [(*which,) in CERTAIN or drawn == hard for *which, drawn in map(dose, names)]
+    wanted = [(*which,) in CERTAIN or drawn == hard for *which, drawn in map(routing_of, names)]
     part = priced.of_variants(priced.results.loc[wanted, "variant"].astype(str).unique().tolist())
     found = {}
     for name in ("a_tenth_misrouted_is_cheap", "half_the_modules_cost", "misrouting_costs"):
@@ -173,10 +173,10 @@ def test_one_way_of_routing_says_nothing_of_the_other(priced, hard):
 
 
 def test_a_block_of_all_rules_is_the_largest_spread_at_their_number_only(priced):
-    doses = with_doses(priced)
-    found = saved(doses, ("block", 8, True), ("collapsed", 8, True))
+    fixed = fixed_rows(priced)
+    found = saved(fixed, ("block", 8, True), ("collapsed", 8, True))
     assert found["data_seed"].nunique() == 5
-    more = doses.assign(num_rules=16)
+    more = fixed.assign(num_rules=16)
     assert saved(more, ("block", 8, True), ("collapsed", 8, True)).empty
 
 

@@ -13,7 +13,7 @@ from modtf.analysis.study import Study
 from modtf.base.files import read_text, write_text
 from modtf.base.version import __version__
 from modtf.base.words import plural
-from modtf.experiments.modarch.given import GIVEN
+from modtf.experiments.modarch.fixed_routing import CLAMPED
 from modtf.experiments.modarch.studies.scorecard import (
     MEASURES,
     NUM_RULES,
@@ -115,7 +115,7 @@ def rows_of(card: Mapping[str, Any], frozen: Frozen, whose: str = "") -> pd.Data
     wide = pd.DataFrame(card["rows"]).astype(dict.fromkeys(MODEL[:3], str))
     if whose:
         wide = wide.assign(variant=name_of(card, whose))
-    wide["model_options"] = wide["model_options"].where(wide["variant"] == GIVEN, "")
+    wide["model_options"] = wide["model_options"].where(wide["variant"] == CLAMPED, "")
     long = wide.melt(MODEL, [LOSS, LOSS_OUT, *MEASURES], "measure")
     is_loss = long["measure"].isin([LOSS, LOSS_OUT])
     long = long[is_loss | long["value"].notna()]  # models of one module have no activation measures

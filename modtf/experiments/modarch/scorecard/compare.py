@@ -12,7 +12,7 @@ from modtf.analysis.ratios import as_ratio
 from modtf.analysis.rows import IN, OUT, activation_rows
 from modtf.analysis.study import Study
 from modtf.analysis.table import SHORT
-from modtf.experiments.modarch.given import GIVEN, WAYS, dose
+from modtf.experiments.modarch.fixed_routing import CLAMPED, WAYS, routing_of
 from modtf.experiments.modarch.studies.scorecard import MEASURES, NUM_RULES, ORACLE
 from modtf.pages.text import in_a_row, interval_words
 
@@ -40,7 +40,7 @@ def differences(study: Study, own: str) -> pd.DataFrame:
         kind, score, variant, gain, low, high (positive: your router is better; the gain of a loss is relative
         to the larger of both), p, p_corrected (Holm, over the rows of a score), num_tasks, verdict.
     """
-    table = scored(against(study.results[study.results["router"] != GIVEN], own, study.level))
+    table = scored(against(study.results[study.results["router"] != CLAMPED], own, study.level))
     table["gain"], table["low"], table["high"] = -table["gain"], -table["high"], -table["low"]
     sure = table["p_corrected"] <= 1 - study.level
     table["verdict"] = np.where(sure, np.where(table["gain"] > 0, "better", "worse"), "undecided")
@@ -85,14 +85,14 @@ def places(study: Study) -> pd.DataFrame:
         if oracle.empty:
             continue
         part = part.assign(cost=np.log(part["value"]) - np.log(oracle.item()))
-        fixed = part[part["router"] == GIVEN]
+        fixed = part[part["router"] == CLAMPED]
         curves = {way: [(0.0, 0.0)] for way in WAYS.values()}
         for options, cost in zip(fixed["model_options"].astype(str), fixed["cost"], strict=True):
-            _, amount, drawn = dose(options)
-            curves[WAYS[drawn]].append((amount, cost))
+            _, amount, sampled = routing_of(options)
+            curves[WAYS[sampled]].append((amount, cost))
         for variant, router, cost, at in part[["variant", "router", "cost", "alignment"]].to_numpy():
             quantities = {"alignment": at, "cost": cost}
-            for way, curve in curves.items() if router != GIVEN else ():
+            for way, curve in curves.items() if router != CLAMPED else ():
                 quantities[way] = float(np.interp(at, *np.array(sorted(curve)).T))
                 quantities[f"beyond {way}"] = cost - quantities[way]
             rows += [(variant, where, task, *item) for item in quantities.items()]

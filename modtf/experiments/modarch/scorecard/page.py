@@ -19,7 +19,7 @@ from modtf.analysis.report.words import WORDS
 from modtf.analysis.study import Study
 from modtf.analysis.table import table_note
 from modtf.base.files import write_csv, write_text
-from modtf.experiments.modarch.given import GIVEN, WAYS
+from modtf.experiments.modarch.fixed_routing import CLAMPED, WAYS
 from modtf.experiments.modarch.scorecard import compare
 from modtf.experiments.modarch.studies.scorecard import ORACLE
 from modtf.metrics import MAIN_GROUPS, activation_measures
@@ -105,7 +105,7 @@ def write_page(
 
 def without_given(study: Study) -> Study:
     """Return the study without fixed routing."""
-    names = study.results.loc[study.results["router"] != GIVEN, "variant"].unique()
+    names = study.results.loc[study.results["router"] != CLAMPED, "variant"].unique()
     return study.of_variants(list(names))
 
 
@@ -149,8 +149,8 @@ def draw_places(places: pd.DataFrame, own: str) -> Picture:
     at = places[places["quantity"] == "alignment"].set_index(key)["mean"]
     table = cost.assign(x=at.reindex(pd.MultiIndex.from_frame(cost[key])).to_numpy())
     names = table["variant"].astype(str)
-    for drawn, way in WAYS.items():
-        names = names.mask(names.str.fullmatch(rf"{GIVEN} \(.*hard={drawn}\)"), f"fixed, {way}")
+    for sampled, way in WAYS.items():
+        names = names.mask(names.str.fullmatch(rf"{CLAMPED} \(.*hard={sampled}\)"), f"fixed, {way}")
     kept = names.isin(NAMED) | names.str.contains(r"^fixed|\)$")  # and of other cards
     table = table.assign(variant=names.where(kept, OTHERS))
     table.loc[~kept, ["low", "high"]] = None

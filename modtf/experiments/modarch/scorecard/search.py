@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.labels import kind_label, variant_label
-from modtf.experiments.modarch.given import GIVEN
+from modtf.experiments.modarch.fixed_routing import CLAMPED
 from modtf.experiments.modarch.scorecard.card import name_of
 from modtf.experiments.modarch.studies.scorecard import TUNED_ON, best_rate
 from modtf.results import load_history
@@ -41,7 +41,7 @@ def rates_table(cards: Mapping[str, Mapping[str, Any]], arch: str) -> pd.DataFra
         for line in card["search"]:
             if line["arch"] != arch:
                 continue
-            options = line["model_options"] if line["variant"] == GIVEN else ""
+            options = line["model_options"] if line["variant"] == CLAMPED else ""
             name = name_of(card, whose) if whose else variant_label(line["variant"], options)
             best = best_rate(line)
             rows.append(

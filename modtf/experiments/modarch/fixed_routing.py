@@ -12,19 +12,19 @@ from modtf.analysis.ratios import log_ratios, ratios_to
 from modtf.analysis.trained import TrainedModels
 from modtf.pages.text import with_interval
 
-GIVEN = "clamped"
+CLAMPED = "clamped"
 WAYS = {False: "weighted", True: "sampled"}
 #: (matrix, amount) with one module per rule, which sampling does not change
 CERTAIN = (("spread", 0.0), ("block", 1), ("collapsed", 2))
 SURE = 0.05  # the level of each of two one-sided tests
-Dose = tuple[str, float, bool]  # matrix, amount, and whether a module is sampled for every token
+Routing = tuple[str, float, bool]  # matrix, amount, and whether a module is sampled for every token
 
 
-def dose(model_options: str) -> Dose:
+def routing_of(model_options: str) -> Routing:
     """Return the matrix, its amount and the way of routing, from the options of a model.
 
     Example:
-        >>> dose("matrix=block,amount=2,hard=True")
+        >>> routing_of("matrix=block,amount=2,hard=True")
         ('block', 2, True)
     """
     options = parse_options(model_options)
@@ -41,25 +41,25 @@ def family_of_matrices(model_options: str) -> str:
         >>> family_of_matrices("of=runs/mlp-0123abcd,hard=False")
         'paired run, weighted'
     """
-    matrix, _, drawn = dose(model_options)
-    return f"{'paired run' if 'of' in parse_options(model_options) else matrix}, {WAYS[drawn]}"
+    matrix, _, sampled = routing_of(model_options)
+    return f"{'paired run' if 'of' in parse_options(model_options) else matrix}, {WAYS[sampled]}"
 
 
-def has_dose(rows: pd.DataFrame) -> pd.Series:
+def is_fixed(rows: pd.DataFrame) -> pd.Series:
     """Return whether the routing is a named matrix, not that of another model."""
-    return (rows["router"] == GIVEN) & ~rows["model_options"].astype(str).str.contains("of=", regex=False)
+    return (rows["router"] == CLAMPED) & ~rows["model_options"].astype(str).str.contains("of=", regex=False)
 
 
-def with_doses(study: TrainedModels) -> pd.DataFrame:
+def fixed_rows(study: TrainedModels) -> pd.DataFrame:
     """Return the performance in and out of distribution of the models with fixed routing.
 
     Returns:
-        The columns of `study.performance`, and matrix, amount, drawn (sampled), alignment (of the matrix).
+        The columns of `study.performance`, and matrix, amount, sampled, alignment (of the matrix).
     """
-    rows = study.performance[has_dose(study.performance)]
-    doses = [dose(options) for options in rows["model_options"].astype(str)]
-    table = pd.DataFrame(doses, rows.index, ["matrix", "amount", "drawn"])
-    return rows.join(table.assign(alignment=[distance(*which[:2]) for which in doses]))
+    rows = study.performance[is_fixed(study.performance)]
+    routings = [routing_of(options) for options in rows["model_options"].astype(str)]
+    table = pd.DataFrame(routings, rows.index, ["matrix", "amount", "sampled"])
+    return rows.join(table.assign(alignment=[distance(*which[:2]) for which in routings]))
 
 
 def distance(matrix: str, amount: float) -> float:
@@ -72,14 +72,14 @@ def distance(matrix: str, amount: float) -> float:
     return amount if matrix == "spread" else 1 - 1 / amount
 
 
-def trends(fixed: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
+def trends(fixed: pd.DataFrame, matrix: str, sampled: bool) -> pd.DataFrame:
     """Return the slope of log loss (or error) against alignment in a family of matrices.
 
     Perfect routing is left out. With it, the slope would mostly show a step: in sampled routing, the first
     tenth of wrong tokens causes most of the cost.
 
     Args:
-        fixed: rows of `with_doses`, of one distribution.
+        fixed: rows of `fixed_rows`, of one distribution.
 
     Returns:
         The columns of `SERIES`, num_rules, and slope, for every task with at least three matrices. At a slope
@@ -87,7 +87,7 @@ def trends(fixed: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
     """
     largest = (fixed["matrix"] == "spread") & (fixed["alignment"] == 1 - 1 / fixed["num_rules"])
     same = (fixed["matrix"] == matrix) & (fixed["alignment"] > 0) | largest & (matrix == "block")
-    rows = fixed[same & (fixed["drawn"] == drawn) & (fixed["value"] > 0)]
+    rows = fixed[same & (fixed["sampled"] == sampled) & (fixed["value"] > 0)]
     slopes = [
         (*series, np.polyfit(part["alignment"], np.log(part["value"]), 1)[0])
         for series, part in rows.groupby([*SERIES, "num_rules"], observed=True)
@@ -96,13 +96,24 @@ def trends(fixed: pd.DataFrame, matrix: str, drawn: bool) -> pd.DataFrame:
     return pd.DataFrame(slopes, columns=[*SERIES, "num_rules", "slope"])
 
 
-def saved(fixed: pd.DataFrame, first: Dose, second: Dose) -> pd.DataFrame:
-    """Return `match_members` of two fixed routings, on the same tasks and seeds.
+def select(fixed: pd.DataFrame, routing: Routing) -> pd.DataFrame:
+    """Return the rows of one fixed routing.
 
     A matrix that is the same weighted and sampled, such as perfect routing, matches either name. A block of
     all rules is also the largest `spread`.
     """
-    both = [fixed[_is(fixed, *which)].assign(variant=name) for which, name in ((first, "1"), (second, "2"))]
+    matrix, amount, sampled = routing
+    same = (fixed["matrix"] == matrix) & (fixed["amount"] == amount)
+    if matrix == "block":
+        even = (fixed["matrix"] == "spread") & (fixed["amount"] == 1 - 1 / amount)
+        same |= even & (fixed["num_rules"] == amount)
+    exact = same & (fixed["sampled"] == sampled)
+    return fixed[same if (matrix, amount) in CERTAIN and not exact.any() else exact]
+
+
+def saved(fixed: pd.DataFrame, first: Routing, second: Routing) -> pd.DataFrame:
+    """Return `match_members` of two fixed routings, see `select`, on the same tasks and seeds."""
+    both = [select(fixed, which).assign(variant=name) for which, name in ((first, "1"), (second, "2"))]
     return match_members(pd.concat(both), "1", "2")
 
 
@@ -134,12 +145,3 @@ def effect(pairs: pd.DataFrame, within: float, level: float, *, as_difference: b
     numbers = evidence.value, *evidence.interval
     shown = with_interval(*numbers, form="+.2f") if as_difference else with_interval(*np.exp(numbers))
     return shown + " =" * (evidence.p_for < SURE)
-
-
-def _is(doses: pd.DataFrame, matrix: str, amount: float, drawn: bool) -> pd.Series:
-    same = (doses["matrix"] == matrix) & (doses["amount"] == amount)
-    if matrix == "block":
-        even = (doses["matrix"] == "spread") & (doses["amount"] == 1 - 1 / amount)
-        same |= even & (doses["num_rules"] == amount)
-    exact = same & (doses["drawn"] == drawn)
-    return same if (matrix, amount) in CERTAIN and not exact.any() else exact
