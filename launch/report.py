@@ -16,14 +16,14 @@ import pandas as pd
 from absl import flags
 
 from modtf.analysis import Study, print_judged
-from modtf.analysis.claims.learning import learning_words
+from modtf.analysis.claims.judge import learning_words
 from modtf.analysis.claims.words import print_claims
-from modtf.analysis.comparable import CHOICES
 from modtf.analysis.contents import how_corrected, how_trained
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.labels import CHECKPOINT_WORDS
 from modtf.analysis.report.findings import findings
 from modtf.analysis.report.write import FOLDERS, write_report
+from modtf.analysis.rows import CHOICES
 from modtf.base.checks import check_choice
 from modtf.base.files import check_file_writable, check_writable
 from modtf.base.words import progress_bar

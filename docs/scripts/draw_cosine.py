@@ -13,7 +13,7 @@ from sources import RESULTS, WHERE, archive, measures_table, study_file, titled
 
 import modtf
 from modtf.analysis.intervals import holm
-from modtf.analysis.ratios import ratios_to
+from modtf.analysis.pairs import ratios_to
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.cell import Cell
 

@@ -22,7 +22,7 @@ from modtf.analysis import IN, OUT
 from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.learned import final_performance
-from modtf.analysis.ratios import ratios_to
+from modtf.analysis.pairs import ratios_to
 from modtf.datasets.families.mlp import Affine
 from modtf.pages.pictures import Picture, write_pngs
 from modtf.pages.text import markdown_table, with_interval

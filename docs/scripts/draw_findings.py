@@ -16,7 +16,7 @@ from sources import IMAGES, archive, forest, label, save
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims import mean_evidence
-from modtf.analysis.ratios import ratios_to
+from modtf.analysis.pairs import ratios_to
 from modtf.analysis.tracking import BY_RULES
 from modtf.experiments.modarch.fixed_routing import Routing, fixed_rows, select
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from modtf.analysis.figures.matrices import as_table, heat_maps
+from modtf.analysis.figures.activation import as_table, heat_maps
 from modtf.metrics import activation_measures, measure_all, uniform_activation
 from modtf.pages.text import markdown_table
 

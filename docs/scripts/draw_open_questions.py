@@ -14,11 +14,10 @@ from sources import IMAGES, archive
 
 import modtf
 from modtf.analysis.contents import stands_on
-from modtf.analysis.figures.layout import Look, panels
-from modtf.analysis.figures.marks import by_variant, joined
+from modtf.analysis.figures.layout import Look, by_variant, joined, panels
 from modtf.analysis.intervals import holm, intervals
 from modtf.analysis.labels import parse_options
-from modtf.analysis.ratios import ratios_to
+from modtf.analysis.pairs import ratios_to
 from modtf.metrics import measure_all
 from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table, short_number, with_interval

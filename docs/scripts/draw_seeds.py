@@ -16,8 +16,7 @@ from sources import archive, label
 
 import modtf
 from modtf.analysis import IN, OUT
-from modtf.analysis.claims.evidence import AGREEMENT, Evidence, mean_evidence
-from modtf.analysis.claims.numbers import measured, measures_in
+from modtf.analysis.claims.evidence import AGREEMENT, Evidence, mean_evidence, measured, measures_in
 from modtf.analysis.contents import stands_on
 from modtf.analysis.intervals import holm
 from modtf.analysis.tracking import rank_correlation

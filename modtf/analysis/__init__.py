@@ -20,8 +20,8 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.pairs import compare_pairs as compare_pairs
     from modtf.analysis.pairs import match_members as match_members
     from modtf.analysis.pairs import next_informed as next_informed
-    from modtf.analysis.ranking import rank as rank
-    from modtf.analysis.ranking import votes as votes
+    from modtf.analysis.pairs import rank as rank
+    from modtf.analysis.pairs import votes as votes
     from modtf.analysis.rows import IN as IN
     from modtf.analysis.rows import OUT as OUT
     from modtf.analysis.rows import performance_rows as performance_rows

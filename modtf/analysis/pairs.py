@@ -1,5 +1,6 @@
-"""Two variants on the same tasks and seeds: how much better is the one than the other?"""
+"""Variants on the same tasks and seeds: how much better is one than another, and how often is it best?"""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -8,7 +9,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from modtf.analysis.comparable import check_ways
 from modtf.analysis.intervals import (
     LEVEL,
     MIN_TASKS,
@@ -19,8 +19,7 @@ from modtf.analysis.intervals import (
     warn_of_weights,
 )
 from modtf.analysis.labels import family_attribute, known_variants, with_kinds
-from modtf.analysis.ranking import share_error
-from modtf.analysis.rows import activation_rows, performance_rows
+from modtf.analysis.rows import activation_rows, check_ways, performance_rows
 from modtf.base.checks import check_choice, check_level
 from modtf.metrics import smaller_is_better
 from modtf.results.schema import CELL, KIND, SCORE
@@ -33,6 +32,7 @@ ENDS = {"": "mean", "_low": "low", "_high": "high"}  # suffixes of column names
 NO_CONDITION = "activation"  # the `distribution` of activation measures
 GAINED = ["variant", "kind", *SCORED, "gain", "low", "high", "p", "p_corrected"]
 GAINED += ["num_tasks", "num_models", "num_missing"]
+VOTE = (*KIND, "num_rules", "width", "data_seed", "distribution", "measure")
 
 
 def next_informed(frame: pd.DataFrame) -> list[tuple[str, str]]:
@@ -241,3 +241,126 @@ def as_one_family(compared: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
     """
     p = two_sided(compared, level, columns=("gain", "gain_low", "gain_high"))
     return compared.assign(p=p, p_corrected=holm(p.tolist()))
+
+
+def as_ratio(reduction: float) -> float:
+    """Return first / second of two losses, given the reduction relative to the larger loss.
+
+    Example:
+        >>> as_ratio(0.2), as_ratio(-0.2)
+        (0.8, 1.25)
+    """
+    if math.isnan(reduction) or reduction >= 0:
+        return max(1 - reduction, 0.0)  # in this order NaN stays NaN
+    return 1 / (1 + reduction) if reduction > -1 else math.inf
+
+
+def mean_ratios(pairs: pd.DataFrame, by: Sequence[str] = (), level: float = LEVEL) -> pd.DataFrame:
+    """Return the geometric mean of first / second, with its interval over tasks.
+
+    Args:
+        pairs: the table of `match_members`, with `value_first` and `value_second`.
+        by: columns; each combination of their values becomes a row.
+        level: of the interval.
+
+    Returns:
+        The columns of `by`, then those of `summarise`, and p (two-sided, of a ratio of 1). Pairs without a
+        finite logarithm are left out and counted in num_missing.
+    """
+    table, ends = intervals(pairs.assign(log=log_ratios(pairs)), by, "log", level), list(ENDS.values())
+    return table.assign(p=two_sided(table, level, columns=ends), **np.exp(table[ends]))
+
+
+def ratios_to(
+    first: pd.DataFrame,
+    second: pd.DataFrame,
+    by: Sequence[str] = (),
+    on: Sequence[str] = (),
+    level: float = LEVEL,
+) -> pd.DataFrame:
+    """Return `mean_ratios` of the values of two tables on the same tasks and seeds.
+
+    Args:
+        first, second: tables with `data_seed`, `seed` and `value`.
+        by: columns of `first`; each combination of their values becomes a row.
+        on: further columns in which both agree.
+        level: of the interval.
+    """
+    key = ["data_seed", "seed", *on]
+    columns = list(dict.fromkeys([*by, *key, "value"]))
+    pairs = first[columns].merge(second[[*key, "value"]], on=key, suffixes=("_first", "_second"))
+    return mean_ratios(pairs, by, level)
+
+
+def log_ratios(pairs: pd.DataFrame) -> pd.Series:
+    """Return log(first / second) of the pairs in a table of `match_members`; NaN unless both are above 0."""
+    positive = (pairs[["value_first", "value_second"]] > 0).all(axis=1)
+    return np.log((pairs["value_first"] / pairs["value_second"]).where(positive))
+
+
+def votes(rows: pd.DataFrame, variants: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return one vote for each task of each cell and condition.
+
+    A task votes only if every variant was run on it. Variants are averaged over the seeds that all of them
+    have, so that no variant profits from an easier seed. Variants that tie share the vote. The vote is NaN
+    if one of these models diverged.
+
+    Args:
+        rows: see `performance_rows`.
+        variants: the candidates; by default those of the families.
+
+    Returns:
+        The columns of `VOTE`, `variant`, `vote` (0..1, they sum to 1; or NaN) and `num_seeds`.
+
+    Raises:
+        ValueError: if a model appears twice, for example for two checkpoints, or candidates cannot be
+            compared, see `check_ways`.
+    """
+    variants = known_variants(rows["arch"].unique()) if variants is None else list(variants)
+    rows = rows[rows["variant"].isin(variants)]
+    rows = rows.assign(value=rows["value"].where(np.isfinite(rows["value"]), np.inf))  # below, NaN: not run
+    key = [*VOTE, "seed"]
+    check_ways(rows)
+    if rows.duplicated([*key, "variant"]).any():
+        raise ValueError(
+            "The rows hold a model more than once for a condition. Choose one checkpoint and protocol first."
+        )
+    rows = rows.astype({name: object for name in (*VOTE, "variant") if rows[name].dtype == "category"})
+    wide = rows.set_index([*key, "variant"])["value"].unstack("variant").reindex(columns=variants).dropna()
+    if wide.empty:
+        return pd.DataFrame(columns=[*VOTE, "variant", "vote", "num_seeds"])
+    grouped = wide.groupby(list(VOTE))
+    means = grouped.mean()
+    counts = grouped.size().rename("num_seeds")
+    sign = means.index.get_level_values("measure").map(lambda name: 1.0 if smaller_is_better(name) else -1.0)
+    scores = means.to_numpy() * np.asarray(sign, float)[:, np.newaxis]
+    best = scores == scores.min(axis=1, keepdims=True)
+    share = pd.DataFrame(best / best.sum(axis=1, keepdims=True), means.index, means.columns)
+    share[np.isinf(means).any(axis=1)] = np.nan
+    result = share.reset_index().melt(id_vars=list(VOTE), var_name="variant", value_name="vote")
+    return result.merge(counts.reset_index(), on=list(VOTE))
+
+
+def rank(cast: pd.DataFrame, by: Sequence[str] = ("distribution",), level: float = LEVEL) -> pd.DataFrame:
+    """Return each variant's share of the `votes`, for every combination of `by`, which are columns of `VOTE`.
+
+    Returns:
+        The columns of `by`, variant, share (every data seed has the same weight), low, high, num_tasks,
+        num_votes.
+    """
+    table = intervals(cast, [*by, "variant"], "vote", level)
+    least = share_error(table["mean"], table["num_models"]) * np.sqrt(table["num_tasks"])
+    low, high = t_interval(table["mean"], least, table["num_tasks"], level)
+    table["low"] = np.minimum(table["low"], low).clip(0, 1)
+    table["high"] = np.maximum(table["high"], high).clip(0, 1)
+    return table.rename(columns={"mean": "share", "num_models": "num_votes"}).drop(columns="num_missing")
+
+
+def share_error(share: pd.Series, num_votes: pd.Series) -> pd.Series:
+    """Return the smallest standard error of a share of votes.
+
+    Three tasks that all vote alike have no spread, but they do not prove that a fourth would agree. So the
+    error is at least that of as many independent votes, with one vote added on each side.
+    """
+    smoothed = (share * num_votes + 1) / (num_votes + 2)
+    return np.sqrt(smoothed * (1 - smoothed) / num_votes)

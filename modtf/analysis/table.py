@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.comparable import check_ways
 from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.labels import CHECKPOINT_WORDS, RANDOM, kind_label, place_label, with_variants
 from modtf.analysis.rows import (
@@ -13,6 +12,7 @@ from modtf.analysis.rows import (
     IN,
     OUT,
     activation_rows,
+    check_ways,
     has_unequal_rules,
     headline_label,
     performance_rows,

@@ -13,11 +13,18 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis import contents
-from modtf.analysis.comparable import CHOICES, check_checkpoint, parts_of, select_checkpoint, select_protocols
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import family_attribute, in_report_order, variant_label, with_kinds, with_variants
 from modtf.analysis.learned import shares_learned
-from modtf.analysis.rows import activation_rows, performance_rows
+from modtf.analysis.rows import (
+    CHOICES,
+    activation_rows,
+    check_checkpoint,
+    parts_of,
+    performance_rows,
+    select_checkpoint,
+    select_protocols,
+)
 from modtf.analysis.tracking import judge_measures, learned_measures
 from modtf.base.checks import check_level
 from modtf.results import Activations, CellFolder, load_activations, load_history, with_categories

@@ -1,4 +1,4 @@
-"""Verdicts from evidence, for each task type."""
+"""Verdicts from evidence, for each task type, and task types that hardly learned."""
 
 import math
 import warnings
@@ -8,16 +8,18 @@ import pandas as pd
 from scipy import stats
 
 from modtf.analysis.claims.evidence import MOST_TASKS, Evidence, shift_p
-from modtf.analysis.claims.learning import LACKING, rules_learned
 from modtf.analysis.claims.registry import CLAIMS, Claim
 from modtf.analysis.intervals import MIN_TASKS, WEIGHTS, have_other_tasks, holm
 from modtf.analysis.labels import kind_label, known_variants
+from modtf.analysis.learned import LEARNED
 from modtf.analysis.trained import TrainedModels
 from modtf.base.checks import check_names
 from modtf.pages.text import plural
 from modtf.results.schema import KIND
 from modtf.tasks.families import is_one_of
 
+UNKNOWN = "fewer than two evaluations during training, so the share that the best variant learned is unknown."
+LACKING = f"no variant has learned: each has over {LEARNED:.0%} of the best constant answer's loss or error"
 SUPPORTED, CONTRADICTED, UNDECIDED = "supported", "contradicted", "undecided"
 NOT_ENOUGH = "not enough runs"
 DEPENDS = "differs between checkpoints"
@@ -31,6 +33,28 @@ ByClaim = dict[str, list[tuple[tuple[str, ...], Evidence]]]
 COLUMNS = ["claim", "text", "figure", "statistic", *KIND, "kind", "evidence", "value", "low", "high"]
 COLUMNS += ["expected", "margin", "p_against", "p_against_corrected", "p_for", "num_tasks", "num_models"]
 COLUMNS += ["num_missing", "evidence_verdict", "num_tasks_needed", "why", "is_ratio"]
+
+
+def rules_learned(study: TrainedModels) -> dict[tuple[str, ...], list[int]]:
+    """Return the R of each task type at which some variant has learned, or this is unknown."""
+    learned = study.learned[study.learned["learned"]].set_index(list(KIND))["num_rules"]
+    return {kind: learned[learned.index.isin([kind])].tolist() for kind in study.kinds}
+
+
+def learning_words(study: TrainedModels) -> list[str]:
+    """Return a line for every task type and R that has not learned, or for which this is unknown."""
+    shares, lines = study.learned, []
+    hardly = shares[~(shares["learned"] & shares["is_known"])]
+    for kind, num_rules, share, known in hardly[["kind", "num_rules", "share", "is_known"]].itertuples(
+        index=False
+    ):
+        ended = f"the best variant has {1 - share:.0%} of the best constant answer's loss or error."
+        ended = "all models diverged." if math.isnan(share) else ended
+        words = (
+            f"{ended} Its models are left out of verdicts, rankings and correlations." if known else UNKNOWN
+        )
+        lines.append(f"{kind}, R = {num_rules}: {words}")
+    return lines
 
 
 def judge_all(study: TrainedModels, names: Iterable[str] | None = None) -> pd.DataFrame:

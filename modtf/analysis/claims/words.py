@@ -5,9 +5,9 @@ import math
 import pandas as pd
 
 from modtf.analysis.claims.judge import BESIDE, INITIALS, ORDER, VERDICTS
-from modtf.analysis.comparable import CHOICES
 from modtf.analysis.intervals import LEVEL
-from modtf.analysis.ratios import as_ratio
+from modtf.analysis.pairs import as_ratio
+from modtf.analysis.rows import CHOICES
 from modtf.pages.text import percent_of, plural, with_interval
 
 LEGEND = (

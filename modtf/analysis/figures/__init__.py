@@ -8,10 +8,10 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.figures.averages import note as note
     from modtf.analysis.figures.averages import overview_and_widths as overview_and_widths
     from modtf.analysis.figures.averages import performance as performance
+    from modtf.analysis.figures.layout import bars as bars
+    from modtf.analysis.figures.layout import curves as curves
+    from modtf.analysis.figures.layout import lines as lines
     from modtf.analysis.figures.layout import panels as panels
-    from modtf.analysis.figures.marks import bars as bars
-    from modtf.analysis.figures.marks import curves as curves
-    from modtf.analysis.figures.marks import lines as lines
     from modtf.analysis.figures.registry import FIGURES as FIGURES
     from modtf.analysis.figures.registry import Choice as Choice
     from modtf.analysis.figures.registry import register_figure as register_figure

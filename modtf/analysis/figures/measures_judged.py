@@ -6,8 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures.averages import note
-from modtf.analysis.figures.layout import Look, panels
-from modtf.analysis.figures.marks import dots, named_rows
+from modtf.analysis.figures.layout import Look, dots, named_rows, panels
 from modtf.analysis.figures.registry import SPECIALISES, Choice, register_figure
 from modtf.analysis.tracking import BORDER, OVER, TRUTH
 from modtf.analysis.trained import TrainedModels

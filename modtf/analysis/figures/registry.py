@@ -27,10 +27,10 @@ class Choice:
 Draw = Callable[[Any, Choice], "Pictures"]
 MODULES = {
     "performance_vs_num_rules": "trends",
-    "ranking": "ranking",
-    "ranking_pies": "ranking",
-    "paired_comparisons": "pairs",
-    "against_modular": "pairs",
+    "ranking": "comparisons",
+    "ranking_pies": "comparisons",
+    "paired_comparisons": "comparisons",
+    "against_modular": "comparisons",
     "collapse_and_specialisation_vs_num_rules": "trends",
     "performance_vs_width": "trends",
     "performance_vs_seq_len": "trends",

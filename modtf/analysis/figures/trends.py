@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from modtf.analysis.figures.activation import changed_places
 from modtf.analysis.figures.averages import activation, drawable, means, overview_and_widths, performance
-from modtf.analysis.figures.marks import bars, curves, lines
+from modtf.analysis.figures.layout import bars, curves, lines
 from modtf.analysis.figures.registry import HELPS, SIZE, SPECIALISES, TRAINING, Choice, register_figure
 from modtf.analysis.labels import place_label
 from modtf.analysis.rows import COLLAPSES, IN, has_unequal_rules

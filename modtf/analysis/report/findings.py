@@ -6,8 +6,7 @@ import pandas as pd
 from modtf.analysis.intervals import UNIT, intervals
 from modtf.analysis.labels import CHECKPOINT_WORDS, known_variants, with_kinds
 from modtf.analysis.learned import learned_by_variant, only_learned
-from modtf.analysis.pairs import match_members
-from modtf.analysis.ratios import mean_ratios
+from modtf.analysis.pairs import match_members, mean_ratios
 from modtf.analysis.rows import IN, OUT, random_baseline
 from modtf.analysis.trained import TrainedModels
 from modtf.metrics import MEASURES

@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from modtf.analysis.claims.judge import weights_words
-from modtf.analysis.claims.learning import learning_words
+from modtf.analysis.claims.judge import learning_words, weights_words
 from modtf.analysis.claims.registry import CLAIMS
 from modtf.analysis.claims.words import LEGEND, decisive, evidence_words, in_words
 from modtf.analysis.contents import contents, how_corrected, how_measured, how_trained

@@ -9,14 +9,13 @@ from matplotlib.ticker import LogFormatter, StrMethodFormatter
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, note, panels, performance, register_figure
 from modtf.analysis.figures.averages import counts, lost
-from modtf.analysis.figures.layout import Look, looks
-from modtf.analysis.figures.marks import by_variant, joined
+from modtf.analysis.figures.layout import Look, by_variant, joined, looks
 from modtf.analysis.figures.registry import HELPS
 from modtf.analysis.intervals import summarise
-from modtf.analysis.ratios import ratios_to
+from modtf.analysis.pairs import ratios_to
 from modtf.analysis.trained import TrainedModels
 from modtf.base.words import command_line
-from modtf.experiments.modarch.fixed_routing import CLAMPED, routing_of, family_of_matrices, is_fixed
+from modtf.experiments.modarch.fixed_routing import CLAMPED, family_of_matrices, is_fixed, routing_of
 from modtf.metrics import MEASURES
 
 AGAINST = ("alignment", "inverse_mutual_information")

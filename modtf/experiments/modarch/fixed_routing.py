@@ -3,12 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.claims.evidence import mean_evidence
-from modtf.analysis.claims.numbers import SERIES
+from modtf.analysis.claims.evidence import SERIES, mean_evidence
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import parse_options
-from modtf.analysis.pairs import match_members
-from modtf.analysis.ratios import log_ratios, ratios_to
+from modtf.analysis.pairs import log_ratios, match_members, ratios_to
 from modtf.analysis.trained import TrainedModels
 from modtf.pages.text import with_interval
 

@@ -18,10 +18,9 @@ from modtf.analysis.claims import (
     print_claims,
     share_lost,
 )
-from modtf.analysis.claims.evidence import rank_agreement
-from modtf.analysis.claims.numbers import lost
-from modtf.analysis.comparable import CHOICES
+from modtf.analysis.claims.evidence import lost, rank_agreement
 from modtf.analysis.figures import FIGURES
+from modtf.analysis.rows import CHOICES
 from modtf.metrics import MEASURES, rule_distributions
 from modtf.results import VARIANTS
 

@@ -6,8 +6,7 @@ from scipy import stats
 from modtf.analysis.claims import Claim, Evidence, judge, mean_evidence, number_words
 from modtf.analysis.claims.evidence import agreement_evidence, share_evidence
 from modtf.analysis.claims.judge import CONTRADICTED, NOT_ENOUGH, SUPPORTED, UNDECIDED, combine
-from modtf.analysis.ranking import share_error
-from modtf.analysis.ratios import as_ratio
+from modtf.analysis.pairs import as_ratio, share_error
 
 CLAIM = Claim(text="", figure="", statistic="", evidence=lambda study: iter(()))
 

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from simulated_results import results_of, study_of
 
 from modtf.analysis import Study, figures, performance_rows, random_baseline
-from modtf.analysis.figures import NothingToDraw, marks, panels
+from modtf.analysis.figures import NothingToDraw, layout, panels
+from modtf.analysis.figures.activation import as_table, heat_maps
 from modtf.analysis.figures.layout import looks
-from modtf.analysis.figures.matrices import as_table, heat_maps
 from modtf.analysis.figures.registry import MODULES
 from modtf.models.routers import ROUTERS
 from modtf.pages.pictures import HEAT, start_at_zero
@@ -264,7 +264,7 @@ def test_a_legend_has_at_most_six_series():
         {"variant": names * 2, "x": np.repeat([1, 2], 9), "mean": range(18), "measure": "loss"}
     )
     table = table.assign(low=table["mean"] - 1.0, high=table["mean"] + 1.0)
-    picture = panels(lambda axes, part, looks: marks.curves(axes, part, looks, "x"), table, "few", "Few", "")
+    picture = panels(lambda axes, part, looks: layout.curves(axes, part, looks, "x"), table, "few", "Few", "")
     assert legend(picture) == [*names[:5], "4 others"]
     (body,) = picture.figure.subfigs
     colours = [line.get_color() for line in body.axes[0].lines]

@@ -7,7 +7,7 @@ from simulated_results import World, results_of
 
 from modtf.analysis import Study
 from modtf.analysis.claims import has_learned, learning_words
-from modtf.analysis.claims.learning import LACKING
+from modtf.analysis.claims.judge import LACKING
 from modtf.analysis.figures import NothingToDraw
 from modtf.analysis.learned import constant_error
 

@@ -4,8 +4,7 @@ import pytest
 from scipy import stats
 
 from modtf.analysis import IN, compare_pairs, holm, match_members, rank, votes
-from modtf.analysis.pairs import as_one_family, two_sided
-from modtf.analysis.ranking import share_error
+from modtf.analysis.pairs import as_one_family, share_error, two_sided
 
 
 def rows(losses, **changes):

@@ -15,8 +15,7 @@ from modtf.analysis import Study, against, compare_pairs, performance_rows, resu
 from modtf.analysis.claims import learning_words, shares_learned
 from modtf.analysis.contents import how_trained
 from modtf.analysis.figures.averages import average, performance
-from modtf.analysis.pairs import match_members
-from modtf.analysis.ratios import log_ratios
+from modtf.analysis.pairs import log_ratios, match_members
 from modtf.analysis.report.findings import findings
 from modtf.analysis.report.sections import claims_section, protocols_section
 from modtf.results import find_cells

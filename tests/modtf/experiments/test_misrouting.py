@@ -15,12 +15,12 @@ from modtf.analysis.figures import NothingToDraw
 from modtf.experiments.modarch.fixed_routing import (
     CERTAIN,
     distance,
-    routing_of,
     family_of_matrices,
+    fixed_rows,
+    routing_of,
     saved,
     times,
     trends,
-    fixed_rows,
 )
 from modtf.metrics import alignment
 from modtf.models.routers.clamped import clamped_matrix

@@ -6,11 +6,12 @@ from itertools import product
 
 import pandas as pd
 
-from modtf.analysis.claims.evidence import Evidence, mean_evidence
-from modtf.analysis.claims.numbers import (
+from modtf.analysis.claims.evidence import (
     MARGIN,
+    Evidence,
     against_random,
     gains,
+    mean_evidence,
     measured,
     measures_in,
     share_lost,

@@ -10,7 +10,7 @@ from modtf.analysis.claims.evidence import Evidence, mean_evidence
 from modtf.analysis.claims.registry import register_claim
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.modarch.fixed_routing import CLAMPED, WAYS, Routing, saved, trends, fixed_rows
+from modtf.experiments.modarch.fixed_routing import CLAMPED, WAYS, Routing, fixed_rows, saved, trends
 
 MARGIN = 0.15  # of the loss or error: ten tasks of the mlp resolve about 11 to 14%
 NARROWER = {"rnn": 0.05}  # ten tasks resolve 3 to 4%

@@ -5,10 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.claims.evidence import RANKED, Evidence, agreement_evidence, mean_evidence, share_evidence
-from modtf.analysis.claims.numbers import advantage, slopes
+from modtf.analysis.claims.evidence import (
+    RANKED,
+    Evidence,
+    advantage,
+    agreement_evidence,
+    mean_evidence,
+    share_evidence,
+    slopes,
+)
 from modtf.analysis.claims.registry import Found
-from modtf.analysis.ranking import votes
+from modtf.analysis.pairs import votes
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.claims import KEY, MODULAR, claim

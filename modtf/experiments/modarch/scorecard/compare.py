@@ -7,8 +7,7 @@ import pandas as pd
 
 from modtf.analysis.intervals import intervals
 from modtf.analysis.labels import CHECKPOINT_WORDS
-from modtf.analysis.pairs import against
-from modtf.analysis.ratios import as_ratio
+from modtf.analysis.pairs import against, as_ratio
 from modtf.analysis.rows import IN, OUT, activation_rows
 from modtf.analysis.study import Study
 from modtf.analysis.table import SHORT
@@ -124,7 +123,7 @@ def verdict(study: Study, own: str, table: pd.DataFrame) -> list[str]:
 
 def _routing_words(study: Study, own: str) -> list[str]:
     """Return how your router aligns with rules, between which others, and how many modules it uses."""
-    rows = study.results[(study.results["arch"] == "mlp") & (study.results["router"] != GIVEN)]
+    rows = study.results[(study.results["arch"] == "mlp") & (study.results["router"] != CLAMPED)]
     means = {
         name: part.groupby("variant", observed=True)["value"].mean().sort_values()
         for name, part in rows.groupby("measure", observed=True)

@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from modtf.analysis.figures import Picture, panels
-from modtf.analysis.figures.layout import Look
-from modtf.analysis.figures.marks import by_variant, dots, joined
+from modtf.analysis.figures.layout import Look, by_variant, dots, joined
 from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import kind_label
 from modtf.analysis.report.sections import ranked_cells

@@ -6,8 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, means, performance, register_figure
-from modtf.analysis.figures.layout import MOST_SERIES, Look
-from modtf.analysis.figures.marks import by_variant, joined, name_bars, whiskers
+from modtf.analysis.figures.layout import MOST_SERIES, Look, by_variant, joined, name_bars, whiskers
 from modtf.analysis.figures.registry import HELPS, SIZE
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
