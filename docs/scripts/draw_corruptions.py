@@ -13,7 +13,7 @@ from sources import IMAGES, RESULTS, archive
 import modtf
 from modtf.datasets.streaming import stream
 from modtf.experiments.corruptions.accuracy import by_parts, compared, differences, table_1, trainings
-from modtf.experiments.corruptions.orders import CORRUPTIONS, name_of
+from modtf.experiments.corruptions.conditions import CORRUPTIONS, name_of
 from modtf.pages.pictures import write_pngs
 from modtf.tasks.task import Task
 

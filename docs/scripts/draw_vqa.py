@@ -19,7 +19,7 @@ import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs
-from modtf.experiments.questions.claims.digits import against_chance, routed
+from modtf.experiments.questions.claims import against_chance, routed
 from modtf.experiments.questions.question import QUESTIONS
 from modtf.experiments.questions.sets import MAIN
 from modtf.metrics import alignment, inverse_mutual_information

@@ -14,7 +14,7 @@ network, `RATES`. These commands searched it on data seed 5, which is not report
         --variant=all_sub_all_bn --space learning_rate=0.000125,0.0005,0.002,0.008
 """
 
-from modtf.experiments.questions.sqoop_studies import networks, tasks
+from modtf.experiments.questions.studies import sqoop_networks, sqoop_tasks
 from modtf.studies.grid import grid, together
 from modtf.tasks.cell import Cell
 
@@ -27,9 +27,9 @@ RATES = {"all_all_all_bn": 0.008, "all_sub_all_bn": 0.0005, "film": 0.002, "mac"
 def sqoop_long() -> list[Cell]:
     """Return every variant with two objects and more steps, at its own rate."""
     at_rates = together(variant=list(RATES), **{"training.learning_rate": list(RATES.values())})
-    return (tasks(2) * STEPS * at_rates).cells()
+    return (sqoop_tasks(2) * STEPS * at_rates).cells()
 
 
 def sqoop_long_tuning() -> list[Cell]:
     """Return the cells whose rates are searched for `sqoop_long`."""
-    return (tasks(2) * grid(members=((TUNED_ON, 0),)) * STEPS * networks()).cells()
+    return (sqoop_tasks(2) * grid(members=((TUNED_ON, 0),)) * STEPS * sqoop_networks()).cells()

@@ -13,8 +13,8 @@ not train again. The other 15 cells, 75 models, take about 2 core-hours. `vqa_su
 other libraries with two rounds: 6 for `attribute` and 8 for `comparison`, 70 models, about 4 core-hours.
 """
 
-from modtf.experiments.questions.digits_studies import asked, at_its_rate
 from modtf.experiments.questions.sets import DIGITS, MAIN
+from modtf.experiments.questions.studies import asked, at_its_rate
 from modtf.studies.grid import grid
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import FAMILIES

@@ -7,9 +7,9 @@ import numpy as np
 from keras import layers
 
 import modtf
+from modtf.experiments.corruptions.conditions import RULES, padded
 from modtf.experiments.corruptions.data import Corruptions
 from modtf.experiments.corruptions.family import CorruptionsFamily
-from modtf.experiments.corruptions.orders import RULES, padded
 from modtf.models import ModularModel
 from modtf.tasks.variants import Variant
 

@@ -1,6 +1,10 @@
-"""Accuracy by the number of corruptions, and Table 1 of the paper from our results."""
+"""Accuracy by the number of corruptions: Table 1 of the paper from our results, and ceilings.
+
+A ceiling is the accuracy of networks that are trained on clean images only, on these.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,8 +23,7 @@ from modtf.experiments.corruptions import (
     STAGE_RATES,
     invariance_measure,
 )
-from modtf.experiments.corruptions.base_images import DATASETS
-from modtf.experiments.corruptions.orders import LONGEST, name_of, orders
+from modtf.experiments.corruptions.conditions import DATASETS, LONGEST, name_of, orders
 from modtf.pages.text import listing, markdown_table, text_table
 from modtf.results.schema import KIND
 from modtf.tasks.cell import Cell
@@ -43,6 +46,8 @@ PUBLISHED = {
         "modular": (89.4, 78.5, 60.5, 23.9, 12.3, 10.4),
     },
 }
+#: as in the released figures, at the published width
+CEILING = {"emnist": 89.0, "cifar10": 92.0}
 
 
 def by_condition(study: TrainedModels) -> pd.DataFrame:
@@ -226,3 +231,30 @@ def _interval(means: pd.DataFrame, name: str, parts: int) -> str:
     row = means.loc[(name, parts)]
     half = (row["high"] - row["low"]) / 2
     return f"{row['mean']:.1f}" + (f" ±{half:.1f}" if np.isfinite(half) else "")
+
+
+def clean_networks(study: TrainedModels) -> pd.DataFrame:
+    """Return the rows of `by_condition` of networks of clean images, the first stage of modular, on these."""
+    rows = methods(by_condition(study), study)
+    return rows[(rows["variant"] == "modular") & (rows["condition"] == name_of(()))]
+
+
+def published_ceiling(study: TrainedModels) -> float:
+    """Return the published accuracy of a network of clean images on them, in %.
+
+    NaN unless all models have the published width, and the published training but for the learning rate."""
+    known = bool(study.cells) and all(_is_published(cell.definition) for cell in study.cells)
+    return CEILING.get(dataset_of(study.results), float("nan")) if known else float("nan")
+
+
+def _is_published(cell: Cell) -> bool:
+    preset, training = cell.task.family.published(cell.task), cell.protocol.training
+    published = replace(preset.protocol.training, learning_rate=training.learning_rate)
+    return (cell.width, training) == (preset.width, published)
+
+
+def ceiling(study: TrainedModels) -> float:
+    """Return the mean accuracy of our networks of clean images on them, in %; without any the published one,
+    or NaN."""
+    clean = clean_networks(study)
+    return float(clean["accuracy"].mean()) if len(clean) else published_ceiling(study)

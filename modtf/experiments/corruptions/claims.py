@@ -14,8 +14,15 @@ from modtf.analysis.claims.registry import Found, documented_claim, register_cla
 from modtf.analysis.learned import variants_learned
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.corruptions import FORMULAS, RELEASED, invariance_measure
-from modtf.experiments.corruptions.accuracy import SIZES, by_parts, chance, methods, with_invariance
-from modtf.experiments.corruptions.ceilings import clean_networks, published_ceiling
+from modtf.experiments.corruptions.accuracy import (
+    SIZES,
+    by_parts,
+    chance,
+    clean_networks,
+    methods,
+    published_ceiling,
+    with_invariance,
+)
 from modtf.results.schema import KIND
 
 METHODS = ("erm", "contrastive", "modular")

@@ -8,9 +8,8 @@ import numpy as np
 
 from modtf.datasets import base_images, philox
 from modtf.datasets.families.base import RuleData
-from modtf.experiments.corruptions.base_images import DATASETS
+from modtf.experiments.corruptions.conditions import DATASETS, LONGEST, RULES
 from modtf.experiments.corruptions.family import severity_of
-from modtf.experiments.corruptions.orders import LONGEST, RULES
 from modtf.experiments.corruptions.pixels import apply
 from modtf.tasks.task import Task
 
@@ -22,7 +21,7 @@ class Corruptions(RuleData):
     """Inputs uint8 [G, N, H, W, 3], rules [G, N] and classes [G, N] of N views of each of G images.
 
     The rule of a view is its corruption. For several corruptions, which a condition sets, it is their order
-    as one number (`modtf.experiments.corruptions.orders.code`), which for one corruption is the same.
+    as one number (`modtf.experiments.corruptions.conditions.code`), which for one corruption is the same.
 
     A subclass adds corruptions in `more`: functions of (ops, images [G, H, W, C] in 0..255), numbered after
     the others; `ops` is `modtf.datasets.host_ops`.

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from modtf.experiments.corruptions.base_images import DATASETS
-from modtf.experiments.corruptions.orders import GROUPS, RULES, name_of, orders, padded
+from modtf.experiments.corruptions.conditions import DATASETS, GROUPS, RULES, name_of, orders, padded
 from modtf.tasks.families import IID, Condition, Family, Option, register_family
 from modtf.tasks.observed import Probe
 from modtf.tasks.protocol import Evaluation, Preset, Protocol, Training

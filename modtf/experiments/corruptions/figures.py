@@ -23,11 +23,11 @@ from modtf.experiments.corruptions.accuracy import (
     MODEL,
     SIZES,
     by_condition,
+    ceiling,
     chance,
     with_invariance,
 )
-from modtf.experiments.corruptions.ceilings import ceiling
-from modtf.experiments.corruptions.orders import CORRUPTIONS, name_of, orders
+from modtf.experiments.corruptions.conditions import CORRUPTIONS, name_of, orders
 from modtf.pages.pictures import GREY, HEAT
 from modtf.pages.text import plural
 

@@ -10,9 +10,8 @@ import numpy as np
 from keras import ops
 
 from modtf.experiments.corruptions import STAGE_RATES
-from modtf.experiments.corruptions.modules import ModulePhase, ModuleStages, normalised
-from modtf.experiments.corruptions.orders import CORRUPTIONS
-from modtf.experiments.corruptions.phases import ALL, Views
+from modtf.experiments.corruptions.conditions import CORRUPTIONS
+from modtf.experiments.corruptions.modules import ALL, ModulePhase, ModuleStages, Views, normalised
 from modtf.experiments.corruptions.trainers import (
     CLASSIFIERS,
     check_trainer_options,

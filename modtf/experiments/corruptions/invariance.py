@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from modtf.base.checks import check_choice
 from modtf.experiments.corruptions import COMPOSED, ELEMENTAL, FORMULAS, PAPER, invariance_measure
-from modtf.experiments.corruptions.orders import Order, name_of, orders
+from modtf.experiments.corruptions.conditions import Order, name_of, orders
 from modtf.tasks.population import Population
 
 SMALLEST = 1e-6  # the smallest activation of an active unit

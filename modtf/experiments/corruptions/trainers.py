@@ -12,10 +12,16 @@ from keras import ops
 
 from modtf.base.checks import check_choice, check_integer, check_number
 from modtf.experiments.corruptions import STAGE_RATES
-from modtf.experiments.corruptions.base_images import DATASETS
-from modtf.experiments.corruptions.modules import PASS_THROUGH, ModulePhase, ModuleStages
-from modtf.experiments.corruptions.orders import CORRUPTIONS, name_of
-from modtf.experiments.corruptions.phases import ALL, Judge, Views, rules_of
+from modtf.experiments.corruptions.conditions import CORRUPTIONS, DATASETS, name_of
+from modtf.experiments.corruptions.modules import (
+    ALL,
+    PASS_THROUGH,
+    Judge,
+    ModulePhase,
+    ModuleStages,
+    Views,
+    rules_of,
+)
 from modtf.training.compile import SettingLoss
 from modtf.training.trainer import TrainerContext, checked_by
 

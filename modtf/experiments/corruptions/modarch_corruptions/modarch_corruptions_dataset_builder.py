@@ -16,8 +16,7 @@ from modtf.datasets.image_builder import ImageBuilder, image_feature
 from modtf.datasets.modarch_rules.configs import BATCH_SIZE, PreparedSplit, RulesConfig
 from modtf.datasets.modarch_rules.endless import read_as
 from modtf.datasets.streaming import stream
-from modtf.experiments.corruptions.base_images import DATASETS
-from modtf.experiments.corruptions.orders import CORRUPTIONS, LONGEST, name_of, padded
+from modtf.experiments.corruptions.conditions import CORRUPTIONS, DATASETS, LONGEST, name_of, padded
 from modtf.tasks.families import FAMILIES, Condition
 from modtf.tasks.task import Task
 

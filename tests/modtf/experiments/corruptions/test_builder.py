@@ -7,13 +7,12 @@ import tensorflow_datasets as tfds
 
 import modtf
 from modtf.datasets import base_images
-from modtf.experiments.corruptions.base_images import DATASETS
+from modtf.experiments.corruptions.conditions import DATASETS, order_of
 from modtf.experiments.corruptions.modarch_corruptions.modarch_corruptions_dataset_builder import (
     CLASSES,
     CorruptionsConfig,
     find_config,
 )
-from modtf.experiments.corruptions.orders import order_of
 
 
 @pytest.fixture(autouse=True)

@@ -15,10 +15,9 @@ from modtf.datasets.plan import StreamPlan
 from modtf.datasets.streaming import stream
 from modtf.evaluation.batches import alike, evaluation_batches
 from modtf.experiments.corruptions import pixels
-from modtf.experiments.corruptions.base_images import DATASETS
+from modtf.experiments.corruptions.conditions import DATASETS, RULES, code, name_of, orders, padded
 from modtf.experiments.corruptions.data import Corruptions
 from modtf.experiments.corruptions.family import severity_of
-from modtf.experiments.corruptions.orders import RULES, code, name_of, orders, padded
 from modtf.tasks.population import Population
 from modtf.tasks.task import Task
 

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from modtf.experiments.corruptions.orders import GROUPS, code, name_of, orders, padded
+from modtf.experiments.corruptions.conditions import GROUPS, code, name_of, orders, padded
 from modtf.tasks.families import FAMILIES
 from modtf.tasks.protocol import Protocol
 from modtf.tasks.task import Task

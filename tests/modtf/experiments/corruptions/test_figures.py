@@ -14,8 +14,7 @@ from modtf.analysis.figures.layout import Look
 from modtf.analysis.learned import variants_learned
 from modtf.analysis.study import Study
 from modtf.experiments.corruptions import COMPOSED, ELEMENTAL
-from modtf.experiments.corruptions.accuracy import PARTS, differences, methods, table_1, trainings
-from modtf.experiments.corruptions.ceilings import ceiling
+from modtf.experiments.corruptions.accuracy import PARTS, ceiling, differences, methods, table_1, trainings
 from modtf.experiments.corruptions.claims import (
     correlations,
     lowest_severity_is_easier,

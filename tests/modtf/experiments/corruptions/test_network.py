@@ -6,8 +6,8 @@ import pytest
 from keras import ops
 
 import modtf
-from modtf.experiments.corruptions.network_parts import Parts, ResNet18, SmallNetwork
-from modtf.experiments.corruptions.orders import CORRUPTIONS, code
+from modtf.experiments.corruptions.conditions import CORRUPTIONS, code
+from modtf.experiments.corruptions.network import Parts, ResNet18, SmallNetwork
 
 
 def count(layer):

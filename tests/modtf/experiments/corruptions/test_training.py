@@ -15,9 +15,9 @@ from modtf.datasets import base_images
 from modtf.engines.cell import run_cell
 from modtf.evaluation import programs
 from modtf.experiments.corruptions import modules, studies, trainers
-from modtf.experiments.corruptions.network_parts import SmallNetwork
-from modtf.experiments.corruptions.orders import CORRUPTIONS
-from modtf.experiments.corruptions.phases import ALL, Views
+from modtf.experiments.corruptions.conditions import CORRUPTIONS
+from modtf.experiments.corruptions.modules import ALL, Views
+from modtf.experiments.corruptions.network import SmallNetwork
 from modtf.experiments.corruptions.trainers import _given_sites, epochs_of_images
 from modtf.studies.load import load_study
 from modtf.tasks.cell import Cell
@@ -170,7 +170,7 @@ def test_every_method_runs_and_leaves_results(variant, toy, tmp_path):
 @pytest.mark.slow
 def test_modules_are_searched_for_stage_by_stage_and_resumed(toy, tmp_path, monkeypatch):
     """A run that was stopped after some stages ends as one that was not."""
-    monkeypatch.setattr("modtf.experiments.corruptions.network_parts.SmallNetwork.num_sites", 2)
+    monkeypatch.setattr("modtf.experiments.corruptions.network.SmallNetwork.num_sites", 2)
     cell = cell_of("modular", strength=0.0, search=0.5)
     frames = []
     for out, stop in ((tmp_path / "whole", None), (tmp_path / "stopped", "im_search")):
@@ -190,7 +190,7 @@ def test_modules_are_searched_for_stage_by_stage_and_resumed(toy, tmp_path, monk
 @pytest.mark.slow
 @pytest.mark.parametrize(("variant", "trainer"), [("erm", {}), ("modular", {"search": 0.5})])
 def test_a_member_that_takes_over_compiled_models_ends_as_alone(variant, trainer, toy, tmp_path, monkeypatch):
-    monkeypatch.setattr("modtf.experiments.corruptions.network_parts.SmallNetwork.num_sites", 2)
+    monkeypatch.setattr("modtf.experiments.corruptions.network.SmallNetwork.num_sites", 2)
     alone = replace(cell_of(variant, **trainer), members=((1, 0),))
     after = replace(alone, members=((0, 0), (1, 0)))
     folders = []

@@ -12,8 +12,8 @@ import vqa
 import modtf
 from modtf.analysis.claims import CLAIMS, judge_all
 from modtf.analysis.figures import NothingToDraw
-from modtf.experiments.questions.claims.digits import MODULAR, against_chance, routed
-from modtf.experiments.questions.figures.digits import accuracies
+from modtf.experiments.questions.claims import MODULAR, against_chance, routed
+from modtf.experiments.questions.figures import accuracies
 from modtf.experiments.questions.question import QUESTIONS
 from modtf.experiments.questions.sets import DIGITS, MAIN, SETS, number
 from modtf.metrics import alignment, inverse_mutual_information

@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 
 import modtf
-from modtf.experiments.questions.combinations import answers, draw_combinations, find_combinations
-from modtf.experiments.questions.question import ATTRIBUTES, QUESTIONS, TYPES, VALUES
+from modtf.experiments.questions.question import (
+    ATTRIBUTES,
+    QUESTIONS,
+    TYPES,
+    VALUES,
+    answers,
+    draw_combinations,
+    find_combinations,
+)
 from modtf.tasks.cell import Cell
 
 OFFSETS = np.cumsum([0, *VALUES[:-1]])

@@ -5,10 +5,17 @@ import pytest
 from PIL import Image
 
 from modtf.datasets import host_ops
-from modtf.experiments.questions.combinations import answers, draw_combinations, find_combinations
-from modtf.experiments.questions.digits_data import TRUTHS, digits
-from modtf.experiments.questions.question import TYPES, VALUES
-from modtf.experiments.questions.rendering import SIZES, corner_pairs, draw_corners, placing, render, resizing
+from modtf.experiments.questions.digits_data import (
+    SIZES,
+    TRUTHS,
+    corner_pairs,
+    digits,
+    draw_corners,
+    placing,
+    render,
+    resizing,
+)
+from modtf.experiments.questions.question import TYPES, VALUES, answers, draw_combinations, find_combinations
 from modtf.tasks.task import SPLITS
 
 ROUNDS = (1, 2, 5, 8, 10, 20)
@@ -75,7 +82,7 @@ def test_combinations_that_leave_a_question_open_are_others():
 
 def test_no_combinations_are_refused(monkeypatch):
     only = np.zeros([1, 4], np.int32)
-    monkeypatch.setattr("modtf.experiments.questions.combinations.draw_combinations", lambda *_: (only, only))
+    monkeypatch.setattr("modtf.experiments.questions.question.draw_combinations", lambda *_: (only, only))
     with pytest.raises(ValueError, match=r"rounds=5, data_seed=77: .* question has only the answer yes"):
         find_combinations("multiple", 5, 77)
 

@@ -13,7 +13,7 @@ from modtf.experiments.questions import sqoop_scenes
 from modtf.experiments.questions.family import question_of
 from modtf.experiments.questions.library import Library
 from modtf.experiments.questions.sqoop import SYMBOLS
-from modtf.experiments.questions.sqoop_scenes import APART, NEAR, TILE, pairs, symbols
+from modtf.experiments.questions.sqoop_data import APART, NEAR, TILE, pairs, symbols
 
 FEW: dict[str, Any] = {"symbols": 8, "examples": 2016}  # 8 training pairs
 HOLDS = {  # for spots (row, column)

@@ -1,4 +1,4 @@
-"""Accuracy against the share of combinations in training, and bars of libraries."""
+"""Bars and curves of module networks on known and on new combinations."""
 
 from collections.abc import Mapping
 
@@ -10,9 +10,8 @@ from modtf.analysis.figures.layout import MOST_SERIES, Look, by_variant, joined,
 from modtf.analysis.figures.registry import HELPS, SIZE
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.questions.combinations import find_combinations
-from modtf.experiments.questions.question import VALUES
-from modtf.experiments.questions.sets import DIGITS, PUBLISHED_EXAMPLES, SETS, number
+from modtf.experiments.questions.question import VALUES, find_combinations
+from modtf.experiments.questions.sets import DIGITS, PUBLISHED_EXAMPLES, SETS, SQOOP, number
 from modtf.pages.pictures import GREY
 from modtf.pages.text import plural
 
@@ -135,3 +134,16 @@ def beside(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     axes.set_xlim(-0.6, len(looks) - 0.4)  # leave room for missing libraries, too
     axes.axhline(GUESSED, color=GREY, linestyle="--", linewidth=0.8)
     axes.set_ylim(0, 100)
+
+
+@register_figure("sqoop_accuracy", families=[SQOOP])
+def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
+    """Draw the accuracy of every network on pairs seen in training, and on other pairs."""
+    rows = performance(study.results)
+    objects = [int(number(text, "objects", 5)) for text in rows["task_options"].astype(str)]
+    named = [f"{count} objects" for count in objects]
+    rows = rows.assign(value=100 - rows["value"], measure="accuracy", objects=named)
+    yield means(
+        study, rows, beside, None, "sqoop_accuracy", "Accuracy, %", "dashed: guessing",
+        row="distribution", column="objects",
+    )  # fmt: skip

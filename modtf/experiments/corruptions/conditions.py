@@ -1,7 +1,8 @@
-"""Corruptions and the orders in which they are applied: their names, numbers, and the 167 conditions."""
+"""Base images, corruptions and the orders in which they are applied. It needs no TensorFlow."""
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations, permutations
 from math import ceil, factorial
 
@@ -13,6 +14,26 @@ SEED = 2778  # as published
 GROUPS = ("singles", "pairs", "triples", "quadruples", "quintuples", "sextuples")  # by number of corruptions
 
 Order = tuple[str, ...]  # names, in the order in which they are applied
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A set of base images."""
+
+    title: str
+    classes: int
+    side: int  # pixels
+    sizes: tuple[int, int, int | None]  # train, validation, test images of a class; None: predefined test set
+    num_test: int
+    rate: float  # the published learning rate; for digits, EMNIST's
+    coloured: bool = False
+
+
+DATASETS = {
+    "digits": Dataset("digits", 10, 28, (400, 50, 50), 500, 0.01),
+    "emnist": Dataset("EMNIST", 47, 28, (2_000, 400, None), 18_800, 0.01),
+    "cifar10": Dataset("CIFAR-10", 10, 32, (4_000, 1_000, None), 10_000, 0.1, coloured=True),
+}
 
 
 def name_of(order: Order) -> str:

@@ -1,8 +1,4 @@
-"""The claims of the study of libraries: gains in error, in points, paired by data seed.
-
-What is said of combinations never seen counts only where those seen in training are answered: where both
-libraries' accuracy in distribution is at least 90%.
-"""
+"""The claims of the studies of digits and SQOOP: gains in error on new combinations, paired by data seed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,16 +11,46 @@ from numpy.typing import NDArray
 
 from modtf.analysis.claims.evidence import Evidence, mean_evidence
 from modtf.analysis.claims.registry import Find, Found, documented_claim
+from modtf.analysis.learned import has_learned
+from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.questions.gains import MODEL, NOT_LEARNED, errors, learned, over
-from modtf.experiments.questions.sets import DIGITS, MAIN, PUBLISHED_EXAMPLES, number
+from modtf.experiments.questions.sets import DIGITS, MAIN, PLAIN, PUBLISHED_EXAMPLES, SQOOP, TREES, number
 from modtf.metrics import MEASURES
 
+LEARNED = 10.0  # % error in distribution; above it, other combinations are not judged
+NOT_LEARNED = f"accuracy in distribution is below {100 - LEARNED:g}%"
+MODEL = ["width", "data_seed", "seed"]  # models that agree in these are compared
 CLOSE, GAP, SMALL, RESIDUAL = 2.0, 5.0, 2.0, 3.0  # margins in points, chosen by modtf
 MODULAR = ("group_all_all", "group_group_group", "sub_sub_sub")  # the main libraries with a modular encoder
 
 Models = Sequence[NDArray[Any]]  # matrices [R, M] of a task's models
+SHOWN_BY = "sqoop_accuracy", "gain in points of error"
+
+
+def errors(study: TrainedModels, distribution: str, *names: str) -> pd.DataFrame:
+    """Return the error of every width, data seed and seed, a column for each variant."""
+    rows = study.performance
+    rows = rows[(rows["distribution"] == distribution) & rows["variant"].isin(names)]
+    table = rows.pivot_table("value", MODEL, "variant", observed=True)
+    return table.reindex(columns=list(names)).dropna().reset_index()
+
+
+def over(study: TrainedModels, first: str, second: str, where: str = OUT, **bounds: float | None) -> Found:
+    """Yield the gain of the first over the second; out of distribution only if both are learned."""
+    name = f"{first} over {second}"
+    if where == OUT and not learned(study, first, second):
+        yield Evidence(name, lacking=NOT_LEARNED)
+        return
+    rows = study.performance
+    pairs = match_members(rows[rows["distribution"] == where], first, second)
+    yield mean_evidence(pairs, "gain", name, level=study.level, **bounds)  # type: ignore[arg-type]
+
+
+def learned(study: TrainedModels, *names: str) -> bool:
+    """Return whether all variants that were run answer the training combinations, at every width."""
+    seen = errors(study, IN, *names).groupby("width")
+    return all(has_learned(part[name], 1.0, LEARNED) for _, part in seen for name in names)
 
 
 @dataclass(frozen=True)
@@ -201,3 +227,16 @@ def the_router_finds_groups(study: TrainedModels) -> Found:
         gain = compared.permuted.mean(axis=0) - compared.tasks
         frame = pd.DataFrame({"data_seed": list(tasks), "gain": gain})
         yield mean_evidence(frame, "gain", "permuted sub-tasks less those as they are", level=study.level)
+
+
+@documented_claim(*SHOWN_BY, variants=(*TREES, *PLAIN), families=[SQOOP])
+def trees_beat_plain_networks(study: TrainedModels) -> Found:
+    """on pairs never seen, module networks beat FiLM and MAC."""
+    for tree, plain in product(TREES, PLAIN):
+        yield from over(study, tree, plain)
+
+
+@documented_claim(*SHOWN_BY, variants=TREES, families=[SQOOP])
+def modules_per_symbol_beat_one(study: TrainedModels) -> Found:
+    """on pairs never seen, an intermediate module per object and relation beats one for all."""
+    yield from over(study, TREES[1], TREES[0])
