@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from processes import ROOT
 from scipy import stats
 
-from modtf.analysis import data_seed_means, holm, intervals, summarise, t_interval
+from modtf.analysis import data_seed_means, holm, intervals, t_interval
 
 
 def table(values, **columns):
@@ -85,13 +85,6 @@ def test_categories_stay_and_absent_ones_have_no_row():
 def test_the_sample_is_one_value_per_task():
     found = data_seed_means(table([[1.0, 3.0], [5.0]], variant="a"), ["variant"])
     assert found.to_dict("list") == {"variant": ["a", "a"], "data_seed": [0, 1], "value": [2.0, 5.0]}
-
-
-def test_rows_without_a_value_of_by_are_refused():
-    """pandas would drop them, and nothing would count them."""
-    frame = table([[1.0], [2.0]]).assign(own=[None, "a"])
-    with pytest.raises(ValueError, match=r"'own' in by has no value in 1 of 2 rows"):
-        summarise(frame, ["own"])
 
 
 def test_holm_is_that_of_statistics():

@@ -32,8 +32,6 @@ def test_pairs_match_task_and_seed():
     assert len(match_members(pd.concat([rows(TWO), wide]), "modular (modules=4)", "monolithic")) == 4
     perfect = match_members(rows({"monolithic": [[0.0]], "modular": [[0.0]]}), "modular", "monolithic")
     assert perfect["advantage"].tolist() == [0.0]
-    with pytest.raises(ValueError, match="model of 'modular' more than once"):
-        match_members(pd.concat([rows(TWO), rows(TWO, model_options="modules=4")]), "modular", "monolithic")
 
 
 def test_a_comparison_by_hand():
@@ -64,15 +62,6 @@ def test_advantages_that_all_lie_at_their_limit_have_an_interval_and_p(best):
 def test_a_comparison_has_the_columns_that_were_asked_for():
     named = rows(TWO).assign(group="a")
     assert compare_pairs(named, PAIR, by=["group", "distribution"])["group"].tolist() == ["a"]
-    with pytest.raises(ValueError, match="no column 'absent'; they have arch, "):
-        compare_pairs(named, PAIR, by=["absent", "distribution"])
-    with pytest.raises(ValueError, match="pairs holds 'modular'; expected pairs of variants"):
-        compare_pairs(named, PAIR[0])  # type: ignore[arg-type]
-    for level in (95, 0.0, 1.0, True):
-        with pytest.raises(
-            ValueError, match=rf"level={level} is not valid; expected a number between 0 and 1"
-        ):
-            compare_pairs(named, PAIR, level=level)
 
 
 def test_all_comparisons_of_a_table_are_one_family_of_tests():
@@ -132,8 +121,6 @@ def test_only_tasks_with_all_candidates_vote_and_only_shared_seeds_count():
     cast = votes(rows(losses), ["monolithic", "modular"]).set_index("variant")["vote"]
     assert cast["modular"] == 1.0
     assert votes(rows(TWO)).empty
-    with pytest.raises(ValueError, match="more than once"):
-        votes(pd.concat([rows(TWO), rows(TWO, checkpoint="best")]), ["monolithic", "modular"])
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf])

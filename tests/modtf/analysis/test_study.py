@@ -34,8 +34,6 @@ def test_the_tail_is_the_default_and_others_can_be_asked_for(small_folder, small
     assert small_study.checkpoint == "tail"
     assert losses["pooled"] == pytest.approx((losses["last"] + losses["best"]) / 2)
     assert len(set(losses.values())) == 4
-    with pytest.raises(ValueError, match="checkpoint='worst'"):
-        Study.read(small_folder, "worst")
     monkeypatch.setattr(type(FAMILIES["mlp"]), "checkpoint", "best")
     assert Study.read(small_folder).checkpoint == "best"
 
@@ -45,13 +43,6 @@ def test_the_last_weights_are_the_default_if_learning_rates_end_at_0(tmp_path):
     assert Study.read(simulate(tmp_path, **cosine)).checkpoint == "last"
     simulate(tmp_path, kinds=[("rnn", {})], **{**cosine, "training": TRAINING})
     assert Study.read(tmp_path).checkpoint == "tail"  # of families whose rates differ
-
-
-def test_a_model_counts_once(small_folder):
-    frame = load_results(small_folder)
-    again = frame[frame["measure"] == "loss"].assign(folder="another")
-    with pytest.raises(ValueError, match=r"results holds \w+, task 0, seed 0 twice"):
-        Study(with_categories(pd.concat([frame.astype({"folder": str}), again], ignore_index=True)))
 
 
 def test_rows_of_a_study_are_a_study():
@@ -77,10 +68,6 @@ def test_pooling_keeps_what_diverged(tmp_path):
     study = Study(frame, checkpoint="pooled")
     assert len(study.diverged) == 1
     assert len(study.results) == len(Study(frame, checkpoint="last").results)
-    with pytest.raises(
-        ValueError, match=r"not have the checkpoint 'tail', only last, best\. Choose --checkpoint=last"
-    ):
-        Study(frame[frame["checkpoint"] != "tail"])
 
 
 def test_two_protocols_are_not_mixed(tmp_path):
@@ -92,8 +79,6 @@ def test_two_protocols_are_not_mixed(tmp_path):
     study = Study.read(tmp_path, protocols=[protocols["modular"]])
     assert study.variants == ["modular"]
     assert len(study.cells) == 1
-    with pytest.raises(ValueError, match="protocol='unknown'"):
-        Study.read(tmp_path, protocols=["unknown"])
 
 
 def test_variants_may_have_learning_rates_of_their_own(tmp_path):
@@ -135,8 +120,6 @@ def test_parts_of_a_study(small_study):
     table = small_study.summary(["setting", "variant"], ["num_rules"], measure="alignment")
     assert len(table) == 6
     assert (table["num_tasks"] == 3).all()
-    with pytest.raises(ValueError, match="no column 'masure'"):
-        small_study.summary(masure="alignment")
 
 
 def test_results_alone_are_a_study(small_folder, small_study, tmp_path):
