@@ -55,7 +55,7 @@ def undrawn(monkeypatch):
     def blank(mark, table, name, title, note, *parts, **named):
         return Picture(name, title, note, Figure(), table)
 
-    for module in ("averages", "ranking", "pairs", "measures_judged"):
+    for module in ("averages", "comparisons", "measures_judged"):
         monkeypatch.setattr(f"modtf.analysis.figures.{module}.panels", blank)
     blank_maps = lambda tables, *drawn: blank(None, pd.concat(tables), *drawn)  # noqa: E731
     monkeypatch.setattr("modtf.analysis.figures.activation.heat_maps", blank_maps)
