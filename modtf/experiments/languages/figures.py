@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 
 from modtf.analysis.figures import Choice, NothingToDraw, Pictures, curves, note, panels, register_figure
 from modtf.analysis.figures.averages import counts
-from modtf.analysis.figures.layout import Look, Mark
-from modtf.analysis.figures.marks import by_variant, joined
+from modtf.analysis.figures.layout import Look, Mark, by_variant, joined
 from modtf.analysis.figures.registry import HELPS, TRAINING
 from modtf.analysis.intervals import summarise
 from modtf.analysis.trained import TrainedModels
