@@ -135,7 +135,7 @@ def read(folders: list[str], values: flags.FlagValues) -> Study:
     routers = study.results["router"]
     for name in values.variant:
         check_choice("--variant", name, sorted(routers.unique()))
-    return study.of_variants(study.results.loc[routers.isin(values.variant), "variant"].unique())
+    return study.part(variant=study.results.loc[routers.isin(values.variant), "variant"].unique())
 
 
 #: the whole command

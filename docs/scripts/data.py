@@ -40,7 +40,7 @@ class Table(NamedTuple):
 
 def tables_of(text: str) -> list[Table]:
     """Return the tables of a text in Markdown; one in a code block has two spaces between its columns."""
-    tables, said = [], []
+    tables, words = [], []
     apart = re.sub(r"^```$|(?<=[^|\n]\n)(?=\|)", "\n", text, flags=re.MULTILINE)
     for block in re.split(r"\n\s*\n", apart):
         lines = [line for line in block.splitlines() if line]
@@ -50,11 +50,11 @@ def tables_of(text: str) -> list[Table]:
         elif len(lines) > 2 and re.fullmatch(r"-+", lines[1]):
             rows = [re.split(r"\s{2,}", line.strip()) for line in (lines[0], *lines[2:])]
         else:
-            said += [" ".join(line.strip("* ") for line in lines)] * bool(lines)
+            words += [" ".join(line.strip("* ") for line in lines)] * bool(lines)
             continue
-        notes = [line for line in said[:-1] if line.startswith(("MLP", "RNN", "MHA"))]
-        tables.append(Table("; ".join([*said[-1:], *notes]) or ", ".join(filter(None, rows[0])), rows))
-        said = []
+        notes = [line for line in words[:-1] if line.startswith(("MLP", "RNN", "MHA"))]
+        tables.append(Table("; ".join([*words[-1:], *notes]) or ", ".join(filter(None, rows[0])), rows))
+        words = []
     return tables
 
 

@@ -131,5 +131,5 @@ def tables(
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
-    constant = archive("factors").of_families(["mlp"])
+    constant = archive("factors").part(arch=["mlp"])
     return {"routers_results.md": tables(study, constant, tuned(), names_in_mlp())}

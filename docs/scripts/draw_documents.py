@@ -15,10 +15,10 @@ from sources import IMAGES, save
 import modtf
 
 EXPERTS, LABELS, LENGTH, ROUTERS = 16, 8, 40, 40
-TOLD = {"tokens taken as independent": "#D55E00", "documents given": "#0072B2"}
+WAYS = {"tokens taken as independent": "#D55E00", "documents given": "#0072B2"}
 
 
-def told(num_documents: int, seed: int) -> list[float]:
+def information(num_documents: int, seed: int) -> list[float]:
     """Return the adjusted mutual information by either way."""
     generator = np.random.default_rng(seed)
     document = np.repeat(np.arange(num_documents), LENGTH)
@@ -41,8 +41,8 @@ def draw(path: Path) -> None:
     axes = figure.subplots()
     sizes = (16, 32, 64, 200)
     for place, num_documents in enumerate(sizes):
-        values = np.array([told(num_documents, seed) for seed in range(ROUTERS)])
-        for way, (name, colour) in enumerate(TOLD.items()):
+        values = np.array([information(num_documents, seed) for seed in range(ROUTERS)])
+        for way, (name, colour) in enumerate(WAYS.items()):
             x = place + 0.3 * way - 0.15 + np.linspace(-0.06, 0.06, ROUTERS)
             axes.plot(x, values[:, way], ".", color=colour, alpha=0.6, label=None if place else name)
     axes.axhline(0, color="#999999", lw=0.8)

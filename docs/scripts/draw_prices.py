@@ -74,8 +74,8 @@ def by_rate(studies: Mapping[str, modtf.Study]) -> str:
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
     studies = {
-        "3e-4, constant": archive("misrouting").of_families(["mlp"]),
-        "tuned (1.1e-4 to 2.4e-4), constant": study.of_families(["mlp"]),
+        "3e-4, constant": archive("misrouting").part(arch=["mlp"]),
+        "tuned (1.1e-4 to 2.4e-4), constant": study.part(arch=["mlp"]),
         "tuned (3e-3 to 3e-2), cosine to 0": archive("factors_cosine"),
     }
     return {"misrouting.md": [stands_on(study.cells, study.checkpoint, ranks(study)), by_rate(studies)]}

@@ -59,12 +59,12 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     for arch in FULL.protocols:
         rates = rates_table(both, arch)
         tables.append(markdown_table(list(rates), rates.to_numpy().tolist()))
-    said = [
+    summary = [
         *rates_in_short(both[card.OURS]),
         *compare.in_short(study, NAME, differences, compare.places(study)),
     ]
-    tables.append(markdown_table(["summary of the example"], [[line] for line in said]))
-    return {"scorecard.md": [*tables, "\n".join(said[:SHOWN])]}
+    tables.append(markdown_table(["summary of the example"], [[line] for line in summary]))
+    return {"scorecard.md": [*tables, "\n".join(summary[:SHOWN])]}
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:

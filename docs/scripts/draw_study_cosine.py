@@ -63,5 +63,5 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         f"**{family.upper()}, R = {num_rules}**\n\n{rates(rows)}"
         for (family, num_rules), rows in tuned().groupby(["family", "num_rules"], sort=False)
     ]
-    constant = archive("first").of_families(["mlp", "rnn"])
+    constant = archive("first").part(arch=["mlp", "rnn"])
     return {"study.md": [ratios(study, constant), *measured, *searches]}

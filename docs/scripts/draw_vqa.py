@@ -71,7 +71,7 @@ def with_supplement(study: modtf.Study) -> dict[str, pd.DataFrame]:
     return {name: each[each["width"] == each["width"].min()] for name, each in rows.items()}
 
 
-def of_the_supplement(parts: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+def supplement_only(parts: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the rows of the reference and of the libraries that the supplement adds."""
     return {name: rows[rows["variant"].isin([DIGITS.reference, *ADDED])] for name, rows in parts.items()}
 
@@ -112,7 +112,7 @@ def errors(title: str, parts: Mapping[Any, pd.DataFrame]) -> str:
     for part, each in parts.items():
         gains = found[found["part"] == part].set_index("first")
         names = sorted(each["variant"].unique(), key=order)
-        rows += [[part, *of_library(name, each[each["variant"] == name], gains)] for name in names]
+        rows += [[part, *library_row(name, each[each["variant"] == name], gains)] for name in names]
     looks = int(found["p"].notna().sum())
     header = [title, "library", "parameters", "rate", "tasks", "error % in", "error % out"]
     gain = f"less than {DIGITS.reference} out, points"
@@ -124,7 +124,7 @@ def order(name: str) -> tuple[int, str]:
     return (LIBRARIES.index(name) if name in LIBRARIES else len(LIBRARIES)), name
 
 
-def of_library(name: str, rows: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
+def library_row(name: str, rows: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
     """Return name, parameters, rate, tasks, errors in and out of distribution, the gain and its p."""
     means = summarise(rows, ["distribution"], ["condition", "protocol"])
     means = means.set_index("distribution")
@@ -165,7 +165,7 @@ def texts(studies: tuple[modtf.Study, modtf.Study, modtf.Study]) -> dict[str, li
     questions = {asked(part): by_width(part) for part in quick.by_kind}
     tables = [errors("question", {name: questions[name] for name in QUESTIONS}), *found_by_routers(quick)]
     others = with_supplement(added)
-    tables += [errors("rounds", by_rounds(several)), errors("question", of_the_supplement(others))]
+    tables += [errors("rounds", by_rounds(several)), errors("question", supplement_only(others))]
     return {"vqa.md": [*tables, claimed(others)]}
 
 

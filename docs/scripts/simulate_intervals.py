@@ -96,6 +96,6 @@ def table(num_studies, resamples):
 if __name__ == "__main__":
     print(f"false support of studies that look after 5 and after 10 tasks: {looked_twice(1_000_000):.1%}")
     frame = table(20_000, 1_000)
-    frame["said"] = [f"{row.coverage:.1%} / {row.false_support:.1%}" for row in frame.itertuples()]
-    wide = frame.set_index(["shape", "method", "tasks"])["said"].unstack("tasks")
+    frame["words"] = [f"{row.coverage:.1%} / {row.false_support:.1%}" for row in frame.itertuples()]
+    wide = frame.set_index(["shape", "method", "tasks"])["words"].unstack("tasks")
     print(text_table(["coverage / false support", *map(str, wide)], wide.reset_index().values.tolist()))

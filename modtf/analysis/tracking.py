@@ -120,14 +120,14 @@ def judge_measures(models: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
     models = with_kinds(models)
     if "place" in models and any(models["place"]):  # judge each routed layer on its own
         models["kind"] = categorise(models, ["kind", "place"], place_label)
-    table = pd.DataFrame([row for name in names for row in _of_measure(models, name, level)])
+    table = pd.DataFrame([row for name in names for row in _measure_rows(models, name, level)])
     for name, order in zip(COLUMNS[:3], (names, models["kind"].cat.categories, OVER), strict=True):
         table[name] = pd.Categorical(table[name], list(order))
     table["verdict"] = [_verdict(row) for row in table.itertuples()]
     return table.sort_values(COLUMNS[:3], ignore_index=True)[COLUMNS]
 
 
-def _of_measure(models: pd.DataFrame, name: str, level: float) -> Iterator[dict[str, Any]]:
+def _measure_rows(models: pd.DataFrame, name: str, level: float) -> Iterator[dict[str, Any]]:
     """Yield a row for every task type and `over`."""
     turned = -1.0 if MEASURES[name].smaller_is_better else 1.0
     for kind, part in models.groupby("kind", observed=True):

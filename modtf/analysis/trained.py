@@ -26,9 +26,9 @@ from modtf.analysis.rows import (
     select_protocols,
 )
 from modtf.analysis.tracking import judge_measures, learned_measures
-from modtf.base.checks import check_level
+from modtf.base.checks import check_choice, check_level
 from modtf.results import Activations, CellFolder, load_activations, load_history, with_categories
-from modtf.results.schema import COLUMNS, KIND, MEMBER, SCORE
+from modtf.results.schema import CELL, COLUMNS, KIND, MEMBER, SCORE
 from modtf.results.tables import Progress
 
 Part = TypeVar("Part", bound="TrainedModels")
@@ -161,26 +161,21 @@ class TrainedModels:
         other.checkpoint, other.results = checkpoint, select_checkpoint(self._every, checkpoint)
         return other
 
-    def of_kind(self: Part, arch: str, setting: str, task_options: str = "") -> Part:
-        """Return the part of one task type."""
-        return self._part({"arch": [arch], "setting": [setting], "task_options": [task_options]})
+    def part(self: Part, *kind: str, **values: Sequence[Any]) -> Part:
+        """Return the part of one task type (arch, setting, task_options), or with some values in columns.
+
+        Example:
+            >>> study.part("mlp", "regression").part(variant=["modular"])  # doctest: +SKIP
+        """
+        for name in values:
+            check_choice("column", name, CELL)
+        named = zip(KIND, ([each] for each in (*kind, "")), strict=False) if kind else ()
+        return self._part(dict(named) | values)
 
     @property
     def by_kind(self: Part) -> list[Part]:
         """The parts of the study, one per task type."""
-        return [self.of_kind(*kind) for kind in self.kinds]
-
-    def of_variants(self: Part, variants: Sequence[str]) -> Part:
-        """Return the part with some variants, by their names in the study."""
-        return self._part({"variant": variants})
-
-    def of_families(self: Part, families: Sequence[str]) -> Part:
-        """Return the part of some families."""
-        return self._part({"arch": families})
-
-    def of_rules(self: Part, num_rules: Sequence[int]) -> Part:
-        """Return the part with some numbers of rules."""
-        return self._part({"num_rules": num_rules})
+        return [self.part(*kind) for kind in self.kinds]
 
     def _part(self: Part, wanted: Mapping[str, Sequence[Any]]) -> Part:
         part = copy(self)

@@ -129,8 +129,8 @@ def _shifts(
     shifts = []
     for name in pieces:
         for (key, piece), verdict in zip(pieces[name], verdicts[name], strict=True):
-            first, ours_said = compared.get(key, (piece, verdict))
-            if verdict != ours_said and {verdict, ours_said} <= MEASURED:
+            first, first_verdict = compared.get(key, (piece, verdict))
+            if verdict != first_verdict and {verdict, first_verdict} <= MEASURED:
                 shifts.append((*key[:2], shift_p(first, piece)))
     table = pd.DataFrame(shifts, columns=["claim", "kind", "p_shift"]).astype({"p_shift": float})
     table["p_shift"] = holm(table["p_shift"].tolist())
@@ -161,8 +161,8 @@ def _find(
     """Return the evidence for each claim, of each kind of task."""
     by_claim: ByClaim = {name: [] for name in names}
     for kind in study.kinds:
-        whole = study.of_kind(*kind)
-        whole = whole.of_rules(rules[kind]) if rules[kind] else whole
+        whole = study.part(*kind)
+        whole = whole.part(num_rules=rules[kind]) if rules[kind] else whole
         variants, routers = {*known_variants(kind[:1]), *whole.variants}, set(whole.results["router"])
         parts: dict[Sequence[str] | None, TrainedModels] = {None: whole}
         for name in names:
@@ -171,7 +171,7 @@ def _find(
             meant = only is None or len(variants & set(only)) >= min(2, len(only))
             meant = meant and CLAIMS[name].router in (None, *routers)
             if meant and (families is None or is_one_of(kind[0], families)):
-                part = parts.get(only) or parts.setdefault(only, whole.of_variants(only or ()))
+                part = parts.get(only) or parts.setdefault(only, whole.part(variant=only or ()))
                 pieces = (
                     list(CLAIMS[name].evidence(part)) if rules[kind] else [Evidence("all", lacking=LACKING)]
                 )

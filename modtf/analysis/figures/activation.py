@@ -80,9 +80,9 @@ def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[s
         raise NothingToDraw("no variant with several modules was run; --variant=modular has them")
     any_drawn = False
     widths = sorted(widths) if choice.width is None else [choice.width]
-    places = [(kind, place) for kind in study.kinds for place in changed_places(study.of_kind(*kind))]
+    places = [(kind, place) for kind in study.kinds for place in changed_places(study.part(*kind))]
     for width, (kind, place) in product(widths, places):
-        models = _models(study.of_kind(*kind).activations(place, width=width), choice)
+        models = _models(study.part(*kind).activations(place, width=width), choice)
         models.sort(key=lambda model: (model[1].cell["num_rules"], study.variants.index(model[0])))
         if models:
             any_drawn = True

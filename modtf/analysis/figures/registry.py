@@ -94,15 +94,15 @@ def register_figure(
         check_figure(name, draw)
 
         @wraps(draw)
-        def of_families(study: Any, choice: "Choice") -> "Pictures":
+        def draw_part(study: Any, choice: "Choice") -> "Pictures":
             from modtf.pages.pictures import NotMeant
 
             meant = [name for name in study.results["arch"].unique() if is_one_of(name, wanted)]
             if not meant:
                 raise NotMeant(f"it applies to {', '.join(wanted)} only")
-            return draw(study.of_families(meant), choice)
+            return draw(study.part(arch=meant), choice)
 
-        FIGURES.register(name)(draw if families is None else of_families)
+        FIGURES.register(name)(draw if families is None else draw_part)
         DESCRIPTIONS[name] = (question, shows)
         return draw
 

@@ -33,12 +33,12 @@ def against_rules(study: TrainedModels, choice: Choice) -> Pictures:
         drawn: tuple[Any, ...] = (performance(study.results), bars, None)
         drawn += ("performance_bars", "Performance by variant")
     else:
-        drawn = (performance(of_several_rules(study)), lines, "num_rules")
+        drawn = (performance(with_several_rules(study)), lines, "num_rules")
         drawn += ("performance_vs_num_rules", "Performance against number of rules")
     return overview_and_widths(study, *drawn, overview="title", detail="family", column="where")
 
 
-def of_several_rules(study: TrainedModels) -> pd.DataFrame:
+def with_several_rules(study: TrainedModels) -> pd.DataFrame:
     """Return the results of families whose tasks can have other numbers of rules."""
     rows = study.results
     names = rows["arch"].unique()
@@ -146,7 +146,7 @@ def collapse_against_rules(study: TrainedModels, choice: Choice) -> Pictures:
     if len(rules) == 1:
         more = command_line("sweep", arch=str(study.results["arch"].iloc[0]), rules="2,8")
         raise NothingToDraw(f"only one number of rules, {rules[0]}, was run; {more} runs two")
-    rows = of_several_rules(study)
+    rows = with_several_rules(study)
     return _collapse(study, rows, lines, "num_rules", "vs_num_rules", "against number of rules")
 
 

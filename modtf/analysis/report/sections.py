@@ -48,7 +48,7 @@ def _variants_table(study: TrainedModels, kind: tuple[str, ...]) -> list[Any]:
     """Return the table that `modtf run` prints, of a task type at one R and width, with its texts.
 
     These are the middle ones of those at which most variants were run."""
-    rows = study.of_kind(*kind).results
+    rows = study.part(*kind).results
     for name in ("num_rules", "width"):
         variants = rows.groupby(name)["variant"].nunique()
         values = sorted(variants.index[variants == variants.max()])

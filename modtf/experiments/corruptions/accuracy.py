@@ -210,7 +210,7 @@ def trainings(study: TrainedModels) -> str:
     results = study.results
     for name in study.variants:
         of = results[results["variant"] == name]
-        part = study.of_variants([name])
+        part = study.part(variant=[name])
         rates = sorted({_rates(cell.definition) for cell in part.cells if cell.is_finished})
         parameters = of.groupby(["data_seed", "seed"])["num_parameters"].first()
         shown = f"{parameters.min():,}" + f" to {parameters.max():,}" * (parameters.nunique() > 1)

@@ -194,7 +194,7 @@ def lowest_severity_is_easier(study: TrainedModels) -> Found:
         yield Evidence("gain", lacking="no models of both severities")
         return
     key = ["width", "variant", "data_seed", "seed", "parts"]
-    main = study.whole.of_kind(*kind)
+    main = study.whole.part(*kind)
     unlike = _trained_otherwise(study, main)
     for variant in unlike:
         yield Evidence(variant, lacking="trained in another way than at the main severity")

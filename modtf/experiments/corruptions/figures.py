@@ -48,7 +48,7 @@ def parts_by_kind(study: TrainedModels) -> list[tuple[str, TrainedModels]]:
     for arch, setting, options in study.kinds:
         derived = [arch] if arch not in FAMILY else []  # its options alone may be those of `FAMILY`
         name = "_".join([*derived, *parse_options(options).values()]).replace(".", "")
-        parts.append((name, study.of_kind(arch, setting, options)))
+        parts.append((name, study.part(arch, setting, options)))
     return parts
 
 
@@ -58,15 +58,15 @@ def _averaged(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.groupby(by, observed=True)["accuracy"].mean().reset_index()
 
 
-def _said(study: TrainedModels, rows: pd.DataFrame, *words: str) -> str:
+def _models_note(study: TrainedModels, rows: pd.DataFrame, *words: str) -> str:
     """Return the number of models behind the means, their widths, `words`, and how many models diverged."""
     finite = rows.groupby(MODEL, observed=True)["accuracy"].count() > 0
     models = finite.groupby(level="variant", observed=True).sum()
-    said = f"at least {plural(int(models.min()), 'model')} of every variant"
+    least = f"at least {plural(int(models.min()), 'model')} of every variant"
     widths = sizes(rows, ["kind", "variant", "num_rules"])
     lost = int((~finite).sum())
     diverged = [f"{plural(lost, 'model')} diverged and {'is' if lost == 1 else 'are'} left out"] * (lost > 0)
-    return note([said, *widths, *words, f"checkpoint {study.checkpoint}"], diverged)
+    return note([least, *widths, *words, f"checkpoint {study.checkpoint}"], diverged)
 
 
 @register_figure(
@@ -93,7 +93,7 @@ def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
         )
         yield panels(
             partial(_boxes, sizes=sizes, lines=lines), _averaged(rows), f"corruptions_accuracy_{name}",
-            "Accuracy under k corruptions, %", _said(part, rows, words), "kind", "variant", (2.2, 2.4),
+            "Accuracy under k corruptions, %", _models_note(part, rows, words), "kind", "variant", (2.2, 2.4),
         )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def invariance(study: TrainedModels, choice: Choice) -> Pictures:
         yield panels(
             _scatter, table, invariance_measure(f"corruptions_invariance_{name}", formula),
             f"Invariance and accuracy, formula of the {formula}{' code' * (formula == RELEASED)}",
-            _said(part, shown, words), "pair", "size", (3.2, 2.2),
+            _models_note(part, shown, words), "pair", "size", (3.2, 2.2),
         )  # fmt: skip
     if not drawn:
         raise NothingToDraw(
@@ -192,12 +192,12 @@ def conditions(study: TrainedModels, choice: Choice) -> Pictures:
                 "not all corruptions were measured; --set evaluation.conditions=None measures them"
             )
         title = "Pairs of corruptions: first corruption in rows, second in columns"
-        words = _said(part, rows, "mean accuracy, %", "the diagonal has the single corruptions")
+        words = _models_note(part, rows, "mean accuracy, %", "the diagonal has the single corruptions")
         name_of_pairs = f"corruptions_pairs_{name}"
         yield panels(_pairs, pairs, name_of_pairs, title, words, "kind", "variant", (2.6, 2.4))
         columns = max(map(len, names_by_k(table).values()))
         size = (0.17 * columns, 0.75 + 0.2 * table["variant"].nunique())
-        words = _said(part, rows, "mean accuracy, %", "darker is more accurate")
+        words = _models_note(part, rows, "mean accuracy, %", "darker is more accurate")
         named = f"corruptions_all_{name}", "All conditions", words
         yield with_colours(panels(_all, table, *named, "parts", None, size), names_by_k(table))
 

@@ -94,9 +94,9 @@ def test_the_picture_shows_the_table_and_fills_what_is_sure(routers):
 
 def test_what_has_no_number_is_left_out_of_the_picture(routers):
     with pytest.raises(NothingToDraw, match="modular, the variant to compare with, was not run"):
-        routers.of_variants(["switch", "gt_modular"]).figure("against_modular")
+        routers.part(variant=["switch", "gt_modular"]).figure("against_modular")
     with pytest.raises(NothingToDraw, match="no variant was run on the same task and seed as modular"):
-        routers.of_variants(["modular"]).figure("against_modular")
+        routers.part(variant=["modular"]).figure("against_modular")
 
 
 def test_a_measure_of_which_more_is_better_is_turned(routers, monkeypatch):

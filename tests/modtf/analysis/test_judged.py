@@ -185,7 +185,7 @@ def test_the_figure_shows_the_table_the_best_above_and_says_what_cannot_be_ranke
     assert [label.get_text() for label in axes.get_yticklabels()] == list(best.index)
     np.testing.assert_allclose(sorted(axes.containers[0].lines[0].get_xdata()), sorted(best))
     assert "48 models of 3 tasks" in picture.note
-    (picture,) = study.of_variants(["modular", "modular_op"]).figure("measures_judged")
+    (picture,) = study.part(variant=["modular", "modular_op"]).figure("measures_judged")
     assert picture.note.endswith(f"Incomplete: nothing to rank among {BY_RULES} in MLP regression.")
     with pytest.raises(NothingToDraw, match="no activation matrices of a learned router"):
         Study(study.results.drop(columns="router")).figure("measures_judged")

@@ -60,6 +60,7 @@ REFUSED = {
     "pairs holds 'modular'; expected pairs of variants": lambda: compare_pairs(PERFORMANCE, PAIR),  # type: ignore[arg-type]
     "hold a model more than once": lambda: votes(pd.concat([PERFORMANCE] * 2), PAIR),
     "baseline='mine' is not known; expected one of mono": lambda: against(STUDY.results, "mine"),
+    "column=.depth. is not known; expected one of arch": lambda: STUDY.part(depth=[1]),
     "one setting, received \\w+, \\w+": lambda: results_table(STUDY.results),
 } | {
     f"level={level} is not valid; expected a number between 0 and 1": lambda level=level: compare_pairs(

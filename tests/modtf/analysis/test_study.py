@@ -112,7 +112,7 @@ def test_variants_with_options_have_names_of_their_own(tmp_path):
 
 def test_parts_of_a_study(small_study):
     assert small_study.kinds == [("mlp", "regression", ""), ("mlp", "classification", "")]
-    part = small_study.of_kind("mlp", "classification").of_variants(["modular"])
+    part = small_study.part("mlp", "classification").part(variant=["modular"])
     assert set(part.results["setting"]) == set(part.history["setting"]) == {"classification"}
     assert set(part.performance["measure"]) == {"error"}
     assert part.variants == ["modular"]

@@ -84,7 +84,7 @@ def test_families_of_matrices():
 
 def test_without_given_routing_it_says_how_to_get_it(study):
     with pytest.raises(NothingToDraw, match=r"sweep --study=docs/studies/misrouting.py:misrouting "):
-        [*study.of_variants(["modular", "gt_modular"]).figure("misrouting")]
+        [*study.part(variant=["modular", "gt_modular"]).figure("misrouting")]
 
 
 #: of the log loss from perfect to wrong; a sampled module costs a tenth more, half the modules a fifth
@@ -150,7 +150,7 @@ def test_a_step_is_no_slope(priced):
 
 def test_doses_that_a_kind_lacks_do_not_count_against_it(priced):
     wanted = priced.results["model_options"].astype(str).str.contains("matrix=spread", regex=False)
-    spread = priced.of_variants(priced.results.loc[wanted, "variant"].astype(str).unique().tolist())
+    spread = priced.part(variant=priced.results.loc[wanted, "variant"].astype(str).unique().tolist())
     expected = {f"spread, {where}" for where in ("in distribution", "out of distribution")}
     assert set(evidence(spread, "misrouting_costs_sampled")) == expected
     halves = evidence(spread, "half_the_modules_cost_sampled").values()
@@ -162,7 +162,7 @@ def test_doses_that_a_kind_lacks_do_not_count_against_it(priced):
 def test_one_way_of_routing_says_nothing_of_the_other(priced, hard):
     names = priced.results["model_options"].astype(str)
     wanted = [(*which,) in CERTAIN or drawn == hard for *which, drawn in map(routing_of, names)]
-    part = priced.of_variants(priced.results.loc[wanted, "variant"].astype(str).unique().tolist())
+    part = priced.part(variant=priced.results.loc[wanted, "variant"].astype(str).unique().tolist())
     found = {}
     for name in ("a_tenth_misrouted_is_cheap", "half_the_modules_cost", "misrouting_costs"):
         for way in ("weighted", "sampled"):
@@ -189,7 +189,7 @@ def test_claims_of_misrouting_are_judged_where_routing_was_given(study):
     names = ["misrouting_costs_weighted", "sampled_costs_more"]
     judged = judge_all(study, names)
     assert judged["claim"].unique().tolist() == names
-    assert judge_all(study.of_variants(["modular", "gt_modular"]), names).empty
+    assert judge_all(study.part(variant=["modular", "gt_modular"]), names).empty
 
 
 def test_how_many_times_as_much():

@@ -74,7 +74,7 @@ def places(study: Study) -> pd.DataFrame:
         this alignment, interpolated task by task from the oracle at 0; "beyond weighted" and "beyond
         sampled", the model's cost as a multiple of those. Means of multiples are geometric.
     """
-    model, mlp = ["variant", "router", "model_options", "data_seed"], study.of_kind("mlp", "regression")
+    model, mlp = ["variant", "router", "model_options", "data_seed"], study.part("mlp", "regression")
     aligned = mlp.results[mlp.results["measure"] == "alignment"][[*model, "value"]]
     losses = mlp.performance[np.isfinite(mlp.performance["value"])][[*model, "distribution", "value"]]
     aligned_losses = losses.merge(aligned.rename(columns={"value": "alignment"}), on=model)

@@ -78,7 +78,7 @@ def write_page(
     write_csv(out / DIFFERENCES, differences)
     rows, ranked, tables = [], [], []
     for kind in study.kinds:
-        name, part = kind_label(*kind), learned.of_kind(*kind)
+        name, part = kind_label(*kind), learned.part(*kind)
         rows.append(shown(draw_rows(part, own), out, DIFFERENCES))
         brief = compare.in_brief(differences[differences["kind"] == name])
         header, body = ranked_cells(part.results, study.level)
@@ -105,7 +105,7 @@ def write_page(
 def without_given(study: Study) -> Study:
     """Return the study without fixed routing."""
     names = study.results.loc[study.results["router"] != CLAMPED, "variant"].unique()
-    return study.of_variants(list(names))
+    return study.part(variant=list(names))
 
 
 def draw_rows(part: Study, own: str) -> Picture:

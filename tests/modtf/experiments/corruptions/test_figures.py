@@ -119,7 +119,7 @@ def test_a_severity_that_was_trained_otherwise_is_not_compared():
     frame = results()
     other = frame["task_options"].str.contains("lowest") & (frame["variant"] == "erm")
     frame.loc[other, "protocol"] = "p@0.1"
-    found = {piece.name: piece.lacking for piece in lowest_severity_is_easier(Study(frame).of_kind(*LOWEST))}
+    found = {piece.name: piece.lacking for piece in lowest_severity_is_easier(Study(frame).part(*LOWEST))}
     assert list(found) == ["erm", *(f"modular, k = {parts}" for parts in (2, 3, 4))]
     assert found["erm"] == "trained in another way than at the main severity"
 
@@ -127,7 +127,7 @@ def test_a_severity_that_was_trained_otherwise_is_not_compared():
 def test_published_numbers_stand_below_the_same_images_only():
     frame = results()
     simulated = Study(frame.assign(task_options=frame["task_options"].str.replace("digits", "emnist")))
-    main, lowest = (table_1(simulated.of_kind(*KIND[:2], options)) for _, _, options in simulated.kinds)
+    main, lowest = (table_1(simulated.part(*KIND[:2], options)) for _, _, options in simulated.kinds)
     assert "published" in main
     assert "published" not in lowest
 
@@ -143,12 +143,12 @@ def test_rates_are_those_of_finished_cells_and_of_all_their_stages():
         )  # fmt: skip
 
     cells: list[Any] = [cell(*one, rate, rate == 0.01) for one in START for rate in (0.01, 0.1)]
-    lines = trainings(Study(results(), cells=cells).of_kind(*KIND)).splitlines()[2:]
+    lines = trainings(Study(results(), cells=cells).part(*KIND)).splitlines()[2:]
     found = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in lines}
     modular = dict.fromkeys(("modular", f"modular ({FIXED})"), "0.01, id_rate 0.1")
     assert found == {"erm": "0.01", "contrastive": "0.01", **modular}
     given = [cell("modular", "", 0.01, True, {"id_rate": 0.3})]
-    assert "| modular | 0.01, id_rate 0.3 |" in trainings(Study(results(), cells=given).of_kind(*KIND))
+    assert "| modular | 0.01, id_rate 0.3 |" in trainings(Study(results(), cells=given).part(*KIND))
 
 
 def test_correlations_of_constant_models_are_not_numbers():
@@ -193,7 +193,7 @@ def test_the_published_ceiling_is_that_of_the_published_width_and_protocol():
         named = dict(zip(("arch", "setting", "task_options"), (*KIND[:2], "dataset=emnist"), strict=True))
         defined = SimpleNamespace(task=task, width=width, protocol=SimpleNamespace(training=training))
         cell: Any = SimpleNamespace(cell={**named, "variant": "erm", "model_options": ""}, definition=defined)
-        return Study(rows, cells=[cell]).of_kind(*named.values())
+        return Study(rows, cells=[cell]).part(*named.values())
 
     other_rate = replace(published, learning_rate=0.5)
     assert ceiling(study_of(plain, 64, published)) == ceiling(study_of(plain, 64, other_rate)) == 89.0
@@ -211,7 +211,7 @@ def test_spreads_are_compared_on_the_same_tasks():
     """erm has the last three tasks alone; among these modular differs by 0.6 times its spread, not by 4."""
     frame = results(lowest=[])
     frame = frame[(frame["variant"] != "erm") | (frame["data_seed"] > 2)]
-    found = {piece.name: piece for piece in modular_spreads_at_three(Study(frame).of_kind(*KIND))}
+    found = {piece.name: piece for piece in modular_spreads_at_three(Study(frame).part(*KIND))}
     off = np.array([(-1) ** seed * (1 + seed / 10) for seed in (3, 4, 5)])
     expected = (4.0 - 0.1) * np.abs(off - off.mean()).mean()
     assert (found["against erm"].num_tasks, found["against contrastive"].num_tasks) == (3, 6)
@@ -221,7 +221,7 @@ def test_spreads_are_compared_on_the_same_tasks():
 def test_the_spread_of_given_sites_is_not_judged():
     frame = results(lowest=[])
     frame = frame[(frame["variant"] != "modular") | (frame["model_options"] == FIXED)]
-    [found] = modular_spreads_at_three(Study(frame).of_kind(*KIND))
+    [found] = modular_spreads_at_three(Study(frame).part(*KIND))
     assert found.lacking == "its sites were given, not searched for"
 
 
@@ -233,14 +233,14 @@ def test_claims_of_the_first_experiment_are_not_judged():
 def test_differences_are_corrected_as_one_family():
     """With 6 tasks at 6 numbers of corruptions all are sure, except one that hardly differs."""
     lines: dict[str, str] = {}
-    for line in differences(study().of_kind(*KIND)).splitlines():  # a wide table folds
+    for line in differences(study().part(*KIND)).splitlines():  # a wide table folds
         lines[line.split("  ")[0]] = lines.get(line.split("  ")[0], "") + line
     assert lines["modular"].count("*") == lines[f"modular ({FIXED})"].count("*") == 6
     assert "+9.8 (4.2 to 15.5)*" in lines["modular"]  # 10 less 3.9 times the mean of the signed spreads
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(START, ("contrastive", ""), 60.01)
         patch.setitem(SPREAD, ("contrastive", ""), 1.0)
-        unsure = differences(study().of_kind(*KIND)).splitlines()
+        unsure = differences(study().part(*KIND)).splitlines()
     counts = [line.count("*") for line in unsure if line.startswith("contrastive")]
     assert counts
     assert not any(counts)
@@ -249,7 +249,7 @@ def test_differences_are_corrected_as_one_family():
 def test_methods_that_did_not_learn_have_no_star_and_are_not_in_pictures_of_invariance():
     simulated = study()
     simulated.results.loc[simulated.results["variant"] == "erm", "value"] = 90.0
-    part = simulated.of_kind(*KIND)
+    part = simulated.part(*KIND)
     assert set(variants_learned(part)) == {"contrastive", "modular", f"modular ({FIXED})"}
     assert "*" not in differences(part), "the reference has not learned"
 
