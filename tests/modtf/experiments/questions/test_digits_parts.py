@@ -6,8 +6,8 @@ from PIL import Image
 
 from modtf.datasets import host_ops
 from modtf.experiments.questions.digits_data import (
+    RELATED,
     SIZES,
-    TRUTHS,
     corner_pairs,
     digits,
     draw_corners,
@@ -119,7 +119,7 @@ def test_pictures_are_pillows(size):
 )
 def test_corners_are_as_those_that_are_drawn_until_they_fit(question, sizes, relation, answer):
     generator, number = np.random.RandomState(1), 20_000
-    truth = TRUTHS[relation, answer] if question == "spatial" else 0
+    truth = RELATED[relation, answer] if question == "spatial" else 0
     spans = [SIZES[s] if question == "spatial" else 28 for s in sizes]
     both = np.tile(np.array(sizes, np.int32), [number, 1])
     truths, across = np.full(number, truth, np.int32), np.full(number, relation < 2)

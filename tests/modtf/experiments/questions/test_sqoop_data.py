@@ -9,7 +9,7 @@ import pytest
 
 import modtf
 from modtf.datasets.families.base import check_data
-from modtf.experiments.questions import sqoop_scenes
+from modtf.experiments.questions import sqoop_data
 from modtf.experiments.questions.family import question_of
 from modtf.experiments.questions.library import Library
 from modtf.experiments.questions.sqoop import SYMBOLS
@@ -142,7 +142,7 @@ def test_a_missing_font_is_one_line(monkeypatch):
         raise ImportError("The _imagingft C module is not installed")
 
     symbols.cache_clear()
-    monkeypatch.setattr(sqoop_scenes.ImageFont, "load_default", missing)
+    monkeypatch.setattr(sqoop_data.ImageFont, "load_default", missing)
     with pytest.raises(
         ValueError, match=r"needs the font of Pillow 10.1 or later.* _imagingft .* Install it"
     ):
