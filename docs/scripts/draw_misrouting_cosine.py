@@ -12,11 +12,11 @@ import pandas as pd
 from draw_cosine import rates, trial_losses
 from draw_cross import ENDS, best_constant, cross, cross_table
 from draw_misrouting import costs, halved, verdicts
-from modtf.analysis.ratios import ratios_to
-from sources import WHERE, archive, label, split, study_file, titled
+from sources import RESULTS, WHERE, archive, label, split, study_file, titled
 
 import modtf
 from modtf.analysis.contents import stands_on
+from modtf.analysis.pairs import ratios_to
 from modtf.experiments.modarch.fixed_routing import WAYS, fixed_rows
 from modtf.pages.text import markdown_table, with_interval
 

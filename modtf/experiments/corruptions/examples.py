@@ -10,9 +10,9 @@ from modtf.analysis.figures import Choice, NothingToDraw, Picture, Pictures, reg
 from modtf.analysis.labels import task_of
 from modtf.analysis.trained import TrainedModels
 from modtf.datasets import base_images
+from modtf.experiments.corruptions.conditions import RULES
 from modtf.experiments.corruptions.family import severity_of
 from modtf.experiments.corruptions.figures import FAMILY, parts_by_kind
-from modtf.experiments.corruptions.orders import RULES
 from modtf.experiments.corruptions.pixels import apply
 
 SHOWN = 4  # images

@@ -3,8 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
-from modtf.experiments.corruptions.base_images import DATASETS
-from modtf.experiments.corruptions.orders import CORRUPTIONS
+from modtf.experiments.corruptions.conditions import CORRUPTIONS, DATASETS
 from modtf.models.architectures.closed_form import dense, register_size
 from modtf.tasks.cell import Cell
 

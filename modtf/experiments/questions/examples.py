@@ -25,7 +25,7 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     figure = Figure(figsize=(1.25 * SHOWN, 1.6 * len(kinds) + 0.3), dpi=100, layout="constrained")
     for row, kind in zip(figure.subplots(len(kinds), SHOWN, squeeze=False), kinds, strict=True):
         arch, setting, options = kind
-        task = task_of(arch, setting, options, int(study.of_kind(*kind).results["num_rules"].iloc[0]))
+        task = task_of(arch, setting, options, int(study.part(*kind).results["num_rules"].iloc[0]))
         try:
             found = examples(task)
         except (ImportError, ValueError) as reason:  # no TensorFlow, or no digits

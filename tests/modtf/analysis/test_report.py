@@ -111,7 +111,7 @@ def test_findings_are_made_from_the_numbers(tmp_path):
 
 
 def test_a_study_that_learned_nothing_says_so_first(study):
-    part = study.of_kind(*study.kinds[0])
+    part = study.part(*study.kinds[0])
     part.learned = part.learned.assign(learned=False, share=[0.02, 0.04, 0.03][: len(part.learned)])
     [text] = findings(part)
     assert text.startswith("Nothing was trained enough to judge: after ")
