@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "family": r"modtf\.datasets\.families\.\w+",
     "architecture": r"nobody",
     "variant": r"nobody",
-    "measure": r"modtf\.metrics|modtf\.analysis\.figures\.matrices",
+    "measure": r"modtf\.metrics|modtf\.analysis\.figures\.activation",
     "format": r"modtf\.routing\.(formats\.(npz|flame)|analyses\.weights)",  # files of NumPy, Parquet, tensors
     "figure": r"modtf\.(analysis|experiments\.\w+)\.figures(\.\w+)?",
     "claim": r"nobody",
