@@ -139,7 +139,7 @@ def test_rates_are_those_of_finished_cells_and_of_all_their_stages():
         return SimpleNamespace(
             cell={**named, "variant": variant, "model_options": options},
             definition=SimpleNamespace(protocol=protocol, variant=variant, trainer=trainer or {}),
-            is_finished=is_finished,
+            is_finished=is_finished, path="",
         )  # fmt: skip
 
     cells: list[Any] = [cell(*one, rate, rate == 0.01) for one in START for rate in (0.01, 0.1)]
@@ -192,7 +192,8 @@ def test_the_published_ceiling_is_that_of_the_published_width_and_protocol():
     def study_of(rows, width, training):
         named = dict(zip(("arch", "setting", "task_options"), (*KIND[:2], "dataset=emnist"), strict=True))
         defined = SimpleNamespace(task=task, width=width, protocol=SimpleNamespace(training=training))
-        cell: Any = SimpleNamespace(cell={**named, "variant": "erm", "model_options": ""}, definition=defined)
+        values = {**named, "variant": "erm", "model_options": ""}
+        cell: Any = SimpleNamespace(cell=values, definition=defined, path="")
         return Study(rows, cells=[cell]).part(*named.values())
 
     other_rate = replace(published, learning_rate=0.5)
@@ -281,7 +282,7 @@ def test_the_picture_of_invariance_and_its_note_are_of_models_with_scores():
 
 def test_pictures_of_a_derived_family_have_names_of_their_own():
     kinds = [KIND, ("solarised", *KIND[1:]), LOWEST]
-    study: Any = SimpleNamespace(kinds=kinds, of_kind=lambda *kind: kind)
+    study: Any = SimpleNamespace(kinds=kinds, part=lambda *kind: kind)
     names = ["digits", "solarised_digits", "digits_lowest"]
     assert parts_by_kind(study) == list(zip(names, kinds, strict=True))
 
