@@ -18,11 +18,10 @@ from sources import DOCS, RESULTS, read, study_file
 import modtf
 from modtf.analysis import kind_label
 from modtf.analysis.contents import stands_on
-from modtf.analysis.figures.layout import Look, panels
-from modtf.analysis.figures.marks import by_variant, joined
+from modtf.analysis.figures.layout import Look, by_variant, joined, panels
 from modtf.analysis.intervals import summarise
 from modtf.analysis.learned import final_performance
-from modtf.analysis.ratios import ratios_to
+from modtf.analysis.pairs import ratios_to
 from modtf.pages.pictures import Picture, write_pngs
 from modtf.pages.text import markdown_table, with_interval
 
