@@ -13,7 +13,7 @@ from functools import partial
 
 import pandas as pd
 from matplotlib.axes import Axes
-from sources import DOCS, RESULTS, read, study_file
+from sources import DOCS, RESULTS, archive, study_file
 
 import modtf
 from modtf.analysis import kind_label
@@ -136,6 +136,6 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    trained = read("timing")
+    trained = archive("timing")
     print("\n\n".join(texts(trained)["timing.md"]))
     write_pngs({"timing": picture(trained, losses(trained))}, DOCS / "images")
