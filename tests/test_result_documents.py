@@ -59,6 +59,7 @@ ANSWERS = (
     "open_questions",
     "constant_rates",
     "misrouting",
+    "timing",
     "routers_results",
     "study",
 )

@@ -30,6 +30,11 @@ ENDS = ["mean", "low", "high"]
 COLUMNS = ["setting", "where", "share", "amount", "of_rate", "asked", "data_seed", "seed", "value"]
 
 
+def read() -> modtf.Study:
+    """Return the arms that are trained."""
+    return archive("timing")
+
+
 def losses(study: modtf.Study) -> pd.DataFrame:
     """Return the loss or error of every model, evaluated with perfect routing and with its arm's wrong one.
 
@@ -103,29 +108,24 @@ def arm_table(found: pd.DataFrame) -> str:
 
 
 def picture(study: modtf.Study, found: pd.DataFrame) -> Picture:
-    """Return the losses of the arms against the wrong share of the steps."""
-    drawn = found[~found["of_rate"] & (found["asked"] == RIGHT)]
-    ends = drawn[drawn["where"].isin(["never", "always"])]
-    parts = [drawn[drawn["where"].isin(["first", "last"])]]
-    for amount in parts[0]["amount"].unique():
-        shared = ends[(ends["where"] == "never") | (ends["amount"] == amount)]
-        parts += [shared.assign(where=where, amount=amount) for where in ("first", "last")]
-    rows = pd.concat(parts)
+    """Return the losses of the control against the wrong share of the integrated learning rate."""
+    rows = found[found["of_rate"]]
     rows = rows.assign(variant="wrong " + rows["where"], measure="loss")
-    means = summarise(rows, ["setting", "amount", "variant", "share", "measure"], level=study.level)
-    kinds = [kind_label("mlp", str(setting)) for setting in means["setting"]]
-    means = means.assign(what=[f"{k}: spread {a:g}" for k, a in zip(kinds, means["amount"], strict=True)])
-    note = "Means over ten tasks with 95% intervals, evaluated with perfect routing. Lower is better."
-    return panels(
-        _curve, means, "timing", "Loss against the wrong share of training", note, None, "what", (3.4, 2.8)
-    )
+    means = summarise(rows, ["setting", "amount", "asked", "variant", "share", "measure"], level=study.level)
+    named = zip(means["setting"], means["amount"], means["asked"], strict=True)
+    whats = [f"{kind_label('mlp', str(k))}, spread {a:g}: evaluated with {r} routing" for k, a, r in named]
+    note = "Means over ten tasks with 95% intervals. Lower is better."
+    title = "Loss against the wrong share of the integrated learning rate"
+    return panels(_curve, means.assign(what=whats), "timing", title, note, None, "what", (3.4, 2.8))
 
 
 def _curve(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     for name, look, line in by_variant(data, looks, "share"):
         joined(axes, name, look, line["share"], line)
     axes.set_yscale("log")
-    axes.set_xlabel("Wrong share of the steps")
+    axes.set_xlabel("Wrong share")
+    if (place := axes.get_subplotspec()) is not None and place.is_first_col():
+        axes.set_ylabel("Loss")
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
@@ -135,7 +135,11 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"timing.md": [made(ratio_table(found)), made(arm_table(found))]}
 
 
+def draw(study: modtf.Study) -> None:
+    """Write the picture of the page."""
+    write_pngs({"timing": picture(study, losses(study))}, DOCS / "images")
+
+
 if __name__ == "__main__":
-    trained = archive("timing")
-    print("\n\n".join(texts(trained)["timing.md"]))
-    write_pngs({"timing": picture(trained, losses(trained))}, DOCS / "images")
+    print("\n\n".join(texts(read())["timing.md"]))
+    draw(read())
