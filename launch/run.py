@@ -42,8 +42,9 @@ from modtf.launch.cells import (
 )
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
+from modtf.models.architectures.sizes import check_size
 from modtf.models.own import MODELS
-from modtf.studies.point import OPTIONS, check_memory
+from modtf.studies.point import OPTIONS
 from modtf.tasks.cell import VARIANTS, Cell
 from modtf.tasks.protocol import PLACES, STRATEGIES, preset
 from modtf.training.machine import default_workers
@@ -141,7 +142,8 @@ def _unfinished(cells: Sequence[Cell], out: Path) -> list[Cell]:
     unfinished = [cell for cell in cells if states[cell.folder].name != "finished"]
     if unfinished:
         check_writable(out, "--out")
-        check_memory(unfinished)
+        for cell in unfinished:
+            check_size(cell)
     return unfinished
 
 

@@ -17,7 +17,7 @@ def run(name: str) -> str:
 
 def information(printed: str) -> list[tuple[float, float]]:
     """Return the adjusted mutual information of every layer, by gate mass and by hard assignment."""
-    number = r"(-?[\d.]+) (?:\[.*?\]|\(within chance\)) < [\d.]+"
+    number = r"(-?[\d.]+) (?:\[.*?\]|\(within chance\)) <\s[\d.]+"
     found = re.findall(rf"^\S+ {number} {number} ", printed, re.MULTILINE)
     assert found, printed
     return [(float(mass), float(hard)) for mass, hard in found]

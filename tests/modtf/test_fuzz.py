@@ -65,5 +65,11 @@ def test_arguments_at_random(data):
 def test_every_public_name_is_tried():
     source = inspect.getsource(modtf)
     public = {line.split(" as ")[1] for line in source.splitlines() if line.startswith("    from modtf")}
-    elsewhere = {"collect", "record", "expert_similarity", "convert"}  # of PyTorch, or of whole models
+    elsewhere = {
+        "collect",
+        "record",
+        "expert_similarity",
+        "convert",
+        "write_routing",
+    }  # of PyTorch, or of whole models
     assert public - elsewhere <= set(CASES)
