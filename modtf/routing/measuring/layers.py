@@ -445,7 +445,7 @@ def _check_ids(experts: ArrayLike, num_experts: int) -> NDArray[Any]:
             f"a type for num_experts={num_experts}. Convert them before larger numbers are cut off."
         )
     if ids.size and not (ids.min() >= NONE and ids.max() < num_experts):
-        wrong = ids.min() if ids.min() < NONE else ids.max()
+        wrong = int(ids.min() if ids.min() < NONE else ids.max())
         hint = " If experts are numbered from 1, subtract 1." if wrong == num_experts else ""
         if wrong < NONE:
             size = next((one for one in (8, 16, 32) if -(2 ** (one - 1)) <= wrong), 64)
