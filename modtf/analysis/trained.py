@@ -165,7 +165,7 @@ class TrainedModels:
         """Return the part of one task type (arch, setting, task_options), or with some values in columns.
 
         Example:
-            >>> study.part("mlp", "regression").part(variant=["modular"])  # doctest: +SKIP
+            >>> study.part(*study.kinds[0]).part(variant=["modular"])  # doctest: +SKIP
         """
         for name in values:
             check_choice("column", name, CELL)
