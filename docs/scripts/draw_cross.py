@@ -1,30 +1,24 @@
-"""Make the tables of docs/misrouting.md on training against evaluation, and its figure.
+"""Make the tables of docs/misrouting.md on training against evaluation.
 
-The first table reads docs/study/misrouting.zip and misrouting_crossed.csv.gz. The other and the figure read
+The first table reads docs/study/misrouting.zip and misrouting_crossed.csv.gz. The other reads
 misrouting_cosine.zip (MLP), recurrent_cosine.zip (RNN) and their _crossed.csv.gz. They have losses as shares
 of the best constant answer's, and what follows from a task's rules.
 """
 
-from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from draw_misrouting import RIGHT, evaluated
 from draw_misrouting import read as read
-from matplotlib.axes import Axes
-from matplotlib.ticker import NullFormatter, StrMethodFormatter
-from sources import IMAGES, archive, label, study_file
+from sources import archive, label
 
 import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.contents import stands_on
-from modtf.analysis.figures.layout import Look, panels
 from modtf.analysis.learned import final_performance
 from modtf.analysis.pairs import ratios_to
 from modtf.datasets.families.mlp import Affine
-from modtf.pages.pictures import Picture, write_pngs
 from modtf.pages.text import markdown_table, with_interval
 
 TENTH = "spread 0.1, sampled"
@@ -129,55 +123,7 @@ def shown() -> pd.DataFrame:
     return pd.concat([cross(archive(name), name) for name in names], ignore_index=True)
 
 
-def draw_cross(table: pd.DataFrame) -> Picture:
-    """Return the picture of the crosses, in distribution."""
-    table = table[table["distribution"] == IN]
-    table = table.assign(
-        variant=pd.Categorical(
-            "evaluated with " + table["asked"], [f"evaluated with {RULES}", f"evaluated with {WRONG}"]
-        )
-    )
-    every = study_file("misrouting").all_rates(), study_file("recurrent").RATES
-    starts = [rates[name] for settings in every for rates in settings.values() for name in STARTS]
-    picture = panels(
-        _mark, table, "misrouting_cross", "The cost of misrouting in training and in evaluation",
-        "Loss or error in distribution as a share of the best constant answer's: geometric mean over tasks "
-        "with its 95% CI; lower is better. A tenth misrouted: each token goes to a module of another rule "
-        "with probability 0.1. Five tasks; the learning rate starts between "
-        f"{min(starts):g} and {max(starts):g} (tuned for each routing) and falls to 0.",
-        column="kind", size=(3.6, 2.6),
-    )  # fmt: skip
-    picture.figure.axes[0].set_ylabel("% of the best constant's")
-    return picture
-
-
-def _mark(axes: Axes, data: pd.DataFrame, known: Mapping[str, Look]) -> None:
-    places = {RULES: 0.0, WRONG: 1.0}
-    for shift, (name, part) in zip((-0.1, 0.1), data.groupby("variant", observed=True), strict=True):
-        x = part["trained"].map(places) + shift
-        ends = [part["share"] - part["share_low"], part["share_high"] - part["share"]]
-        look, side = known[str(name)], int(np.sign(shift))
-        axes.errorbar(x, part["share"], ends, label=name, color=look.colour, marker=look.marker, linestyle="")
-        for at, row in zip(x, part.itertuples(), strict=True):
-            axes.annotate(f"{float(f'{row.share:.2g}'):g}%", (at, row.share), (7 * side, -3),
-                          textcoords="offset points", size=8, ha="left" if side > 0 else "right")  # fmt: skip
-    axes.set(
-        yscale="log",
-        ylim=(0.002, 200),
-        xlim=(-0.4, 1.5),
-        xticks=list(places.values()),
-    )
-    axes.set_xticklabels([f"trained with\n{name}" for name in places])
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}%"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-
-
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the table of the page."""
     under_cosine = share_table(shown())
     return {"misrouting.md": [stands_on(study.cells, "last", cross_table(cross(study))), under_cosine]}
-
-
-def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
-    """Write the picture of the page."""
-    return write_pngs({"misrouting_cross": draw_cross(shown())}, folder)

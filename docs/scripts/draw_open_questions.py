@@ -273,12 +273,25 @@ def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
     return write_pngs({picture.name: picture}, folder)
 
 
+def _arrow(axes: Axes, data: pd.DataFrame) -> None:
+    """Draw an arrow from the oracle with fewest examples to where `modular` has its loss."""
+    lines = {name: part.sort_values("place") for name, part in data.groupby("variant", observed=True)}
+    oracle, modular = (lines[name][["place", "mean"]].to_numpy(float).T for name in (ORACLE, "modular"))
+    loss, falling = oracle[1, 0], np.log(modular[1, ::-1])
+    end = float(np.interp(np.log(loss), falling, modular[0, ::-1]))
+    style = {"arrowstyle": "->", "color": "black", "linewidth": 1.2}
+    axes.annotate("", (end, loss), (oracle[0, 0] + 0.15, loss), arrowprops=style)
+    plain = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    axes.text((end + 0.15) / 2, loss / 1.6, "same loss with more examples", ha="center", size=8, bbox=plain)
+
+
 def _mark(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     places = {size: place for place, size in enumerate(dict.fromkeys(data["num_train"]))}
     data = data.assign(place=data["num_train"].map(places))
     for n, (variant, look, part) in enumerate(by_variant(data, looks, "place")):
         joined(axes, variant, look, part["place"] + 0.08 * (n - (data["variant"].nunique() - 1) / 2), part)
     axes.set_xticks(list(places.values()), list(places))
-    axes.set(xlim=(-0.4, len(places) - 0.6), xlabel="training examples", yscale="log")
+    axes.set(xlim=(-0.4, len(places) - 0.6), xlabel="training examples", ylabel="loss", yscale="log")
+    _arrow(axes, data)
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())

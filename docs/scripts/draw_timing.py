@@ -10,10 +10,11 @@ docs/studies/timing_registered.md is the design. Arms that are not trained have 
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 from matplotlib.axes import Axes
-from sources import DOCS, RESULTS, archive, study_file
+from sources import IMAGES, RESULTS, archive, study_file
 
 import modtf
 from modtf.analysis import kind_label
@@ -135,9 +136,9 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     return {"timing.md": [made(ratio_table(found)), made(arm_table(found))]}
 
 
-def draw(study: modtf.Study) -> None:
+def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
     """Write the picture of the page."""
-    write_pngs({"timing": picture(study, losses(study))}, DOCS / "images")
+    return write_pngs({"timing": picture(study, losses(study))}, folder)
 
 
 if __name__ == "__main__":
