@@ -114,10 +114,12 @@ def picture(study: modtf.Study, found: pd.DataFrame) -> Picture:
     rows = rows.assign(variant="wrong " + rows["where"], measure="loss")
     means = summarise(rows, ["setting", "amount", "asked", "variant", "share", "measure"], level=study.level)
     named = zip(means["setting"], means["amount"], means["asked"], strict=True)
-    whats = [f"{kind_label('mlp', str(k))}, spread {a:g}: evaluated with {r} routing" for k, a, r in named]
+    named_panels = [
+        f"{kind_label('mlp', str(k))}, spread {a:g}: evaluated with {r} routing" for k, a, r in named
+    ]
     note = "Means over ten tasks with 95% intervals. Lower is better."
     title = "Loss against the wrong share of the integrated learning rate"
-    return panels(_curve, means.assign(what=whats), "timing", title, note, None, "what", (3.4, 2.8))
+    return panels(_curve, means.assign(what=named_panels), "timing", title, note, None, "what", (3.4, 2.8))
 
 
 def _curve(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
