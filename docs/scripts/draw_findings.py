@@ -57,7 +57,7 @@ def routing_by_the_rule(studies: Studies) -> str:
     return f"""\
 ## 1. Perfect routing helps where rules are linear
 
-In MLP regression the oracle, with one module per rule, has {_ci(oracle["MLP"], " times the loss")} of `modular`, which learns its routing: {_loss(loss["gt_modular"])} against {_loss(loss["modular"])}.
+In MLP regression the oracle has {_ci(oracle["MLP"], " times the loss")} of `modular`: {_loss(loss["gt_modular"])} against {_loss(loss["modular"])}.
 [Limit](open_questions.md): where rules are small networks, the oracle has {_ci(oracle["MLP, rules are networks"], " times the loss")}.
 
 ![The oracle's loss over that of modular](images/findings_1.png)
@@ -80,12 +80,11 @@ def oracle_over_modular(studies: Studies) -> dict[str, Ends]:
 def networks_seldom_find_the_rules(studies: Studies) -> str:
     """Return the alignment of learned routing."""
     found = {kind: values["modular"] for kind, values in alignments(studies).items()}
-    collapse = _measured(_by_kind(studies.variants)[RNN_CLASSES], "modular", "collapse_avg")
     return f"""\
 ## 2. Learned routing seldom finds eight rules
 
 In MLP regression the routing of `modular` ends at an alignment of {_ci(found[MLP])} where random routing has {1 - 1 / NUM_RULES:.3f}.
-[Limit](study.md): the RNN comes nearer in regression, {_ci(found[RNN])}, but hardly in classification, {_ci(found[RNN_CLASSES])}, where modules collapse (`collapse_avg` {collapse[0]:.2f}).
+[Limit](study.md): the RNN comes nearer in regression, {_ci(found[RNN])}, but hardly in classification, {_ci(found[RNN_CLASSES])}, where few modules are used.
 
 ![Alignment of learned routing](images/findings_2.png)
 """
@@ -109,8 +108,8 @@ def sampling_costs_weighting_forgives(studies: Studies) -> str:
     return f"""\
 ## 3. A mixture forgives more than a wrong choice
 
-With a tenth of the tokens on a wrong module, an MLP keeps {_percent(found["a tenth of tokens wrong"])} of the spread of the labels.
-With half of every token's weight on wrong modules it keeps {_percent(found["half of the weight wrong"])}.
+With a tenth of the tokens on a wrong module, the loss of an MLP is {_percent(found["a tenth of tokens wrong"])} of the spread of the labels.
+With half of every token's weight on wrong modules it is {_percent(found["half of the weight wrong"])}.
 [Limit](misrouting.md): routing is fixed, and the same in training and evaluation.
 
 ![Loss under fixed routing](images/findings_3.png)
@@ -142,7 +141,7 @@ def training_against_evaluation(studies: Studies) -> str:
 ## 4. Modules can learn to live with misrouting
 
 If a tenth of the tokens is misrouted in evaluation alone, the loss is {_percent(share[RULES, WRONG])} of the spread.
-[This follows from the rules](misrouting.md). If training was misrouted as well, it is {_percent(share[WRONG, WRONG])}.
+[This follows from the rules](misrouting.md): a tenth of the mean difference between two rules' answers. If training was misrouted as well, it is {_percent(share[WRONG, WRONG])}.
 """
 
 
@@ -156,8 +155,8 @@ def alignment_and_price(studies: Studies) -> str:
 ## 5. Equal alignment can hide very different costs
 
 Out of distribution, routing that shares two modules between two rules has {_ci(shared, " times perfect routing's loss")}: {loss} against {perfect}.
-A mixture with the same alignment has {_ci(half, " times it")}.
-[Limit](misrouting.md): both matrices are made by hand. Among learned routers, alignment and loss correlate in the RNN, {_ci(rnn)}, and perhaps in the MLP, {_ci(mlp)}.
+Routing of the same alignment that spreads the wrong half over all modules has {_ci(half, " times it")}.
+[Limit](misrouting.md): both matrices are made by hand. Over learned routers, alignment and loss correlate in the RNN, {_ci(rnn)}; in the MLP perhaps not, {_ci(mlp)}.
 """
 
 
@@ -187,7 +186,7 @@ def routing_by_the_rule_saves_data(studies: Studies) -> str:
     return f"""\
 ## 7. Perfect routing needs fewer examples
 
-For the loss that the oracle reaches with {fewest:.0f} examples, `modular` needs {_ci(tuple(row[ENDS]), " times as many")}.
+`modular` needs {_ci(tuple(row[ENDS]), " times as many examples")} for the loss that the oracle reaches with {fewest:.0f}.
 [Limit](open_questions.md): one width, and equally many steps for every number of examples.
 """
 
