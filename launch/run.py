@@ -135,7 +135,7 @@ def main(values: flags.FlagValues) -> None:
 
 
 def _unfinished(cells: Sequence[Cell], out: Path) -> list[Cell]:
-    """Return the unfinished cells; raise `ValueError` if one cannot run. Print which ones are damaged."""
+    """Return the unfinished cells; raise `ValueError` if one cannot run."""
     from modtf.engines.state import state_of
 
     states = {cell.folder: state_of(cell, out) for cell in cells}

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import pandas as pd
-from draw_vqa import compared, gain_of, rates_of, show
+from draw_vqa import compared, gain_of, rates_of
 from matplotlib.figure import Figure
 from sources import IMAGES, RESULTS, archive, study_file
 
@@ -18,12 +18,12 @@ from modtf.analysis import IN, OUT
 from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import match_members
+from modtf.experiments.questions.examples import ANSWERS, SHOWN, show
 from modtf.experiments.questions.sets import PLAIN, TREES
 from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.protocol import tail_length
 
-SHOWN = 8
 sqoop = study_file("sqoop")
 PAIRS = list(product(TREES, PLAIN))
 TRIED = (0.000125, 0.0005, 0.002, 0.008, 0.032)  # the first and the last for one network each
@@ -130,7 +130,7 @@ def samples(path: Path) -> None:
         names = task.family.rule_names(task) or ()
         for axes, image, rules, answer in zip(row, features["inputs"], features["rule"], target, strict=True):
             x, y, relation = (names[rule] for rule in rules)
-            show(axes, 2 * image.numpy(), f"{x} {relation} {y}? {('no', 'yes')[int(answer)]}")
+            show(axes, 2 * image.numpy(), f"{x} {relation} {y}? {ANSWERS[int(answer)]}")
         row[0].set_ylabel(f"{objects} objects", weight="bold")
     figure.savefig(path)
 

@@ -55,7 +55,7 @@ def losses(study: modtf.Study) -> pd.DataFrame:
     for name in ("where", "share", "of_rate"):
         both[name] = [getattr(arms[cell], name) for cell in both["cell"]]
     own_amount = pd.Series([arms[cell].amount for cell in both["cell"]], both.index)
-    both["amount"] = both["amount"].fillna(own_amount) if "amount" in both else own_amount
+    both["amount"] = both["amount"].fillna(own_amount)
     constant = own.groupby(["setting", "data_seed"], observed=True)["constant"].median().rename("constant")
     return both[COLUMNS].join(constant, on=["setting", "data_seed"])
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sources import IMAGES, archive
 
@@ -20,6 +19,7 @@ from modtf.analysis import IN, OUT
 from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.pairs import as_one_family, compare_pairs
 from modtf.experiments.questions.claims import against_chance, routed
+from modtf.experiments.questions.examples import SHOWN, examples, show
 from modtf.experiments.questions.question import QUESTIONS
 from modtf.experiments.questions.sets import MAIN
 from modtf.metrics import alignment, inverse_mutual_information
@@ -36,8 +36,6 @@ CLAIMED = {
     "sub_sub_sub": ("sub_subfind_sub",),
     "sub_mixed_all": ("all_mixed_all",),
 }
-SHOWN = 8
-ANSWERS = ("no", "yes")
 
 
 def read() -> tuple[modtf.Study, modtf.Study, modtf.Study]:
@@ -177,25 +175,12 @@ def draw(studies: tuple[modtf.Study, modtf.Study, modtf.Study], folder: Path = I
 def samples(path: Path) -> None:
     """Write a row of examples for every question, each with its question and answer."""
     figure = Figure(figsize=(1.25 * SHOWN, 6.6), dpi=100, layout="constrained")
-    for row, (question, about) in zip(figure.subplots(len(QUESTIONS), SHOWN), QUESTIONS.items(), strict=True):
-        task = modtf.Task("vqa_mnist", question=question)
-        features, target = next(iter(modtf.stream(task, 60)))
-        chosen = np.linspace(0, 59, SHOWN).astype(int)
-        for axes, example in zip(row, chosen, strict=True):
-            image, rules = (features[name][example].numpy() for name in ("inputs", "rule"))
-            names = [about.sub_tasks[rule] for rule in rules]
-            show(axes, image, f"{' '.join(names[:-1])}\n{names[-1]}? {ANSWERS[int(target[example])]}".strip())
+    for row, question in zip(figure.subplots(len(QUESTIONS), SHOWN), QUESTIONS, strict=True):
+        found = examples(modtf.Task("vqa_mnist", question=question))
+        for axes, (image, text, answer) in zip(row, found, strict=True):
+            show(axes, image, f"{text} {answer}")
         row[0].set_ylabel(question, weight="bold")
     figure.savefig(path)
-
-
-def show(axes: Axes, image: np.ndarray, text: str) -> None:
-    """Show one picture, or two side by side."""
-    if image.ndim == 4:
-        image = np.concatenate([image[0], np.ones([28, 2, 3]), image[1]], axis=1)
-    axes.imshow(image.clip(0, 1))
-    axes.set_title(text, size=7)
-    axes.set(xticks=[], yticks=[])
 
 
 if __name__ == "__main__":
