@@ -90,8 +90,8 @@ def _check(places: Mapping[str, Place], modules: Mapping[str, int]) -> None:
     ):
         shown = ", ".join(f"{name} ({number} modules)" for name, number in modules.items())
         raise ValueError(
-            f"The model has the routed layers {shown}; expected layers that all see every token, with equally "
-            "many modules. Measure such a model with modtf.evaluate."
+            f"The model has the routed layers {shown}; expected layers that all see every token, with "
+            "equally many modules. Measure such a model with modtf.evaluate."
         )
 
 
