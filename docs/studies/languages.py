@@ -1,0 +1,148 @@
+"""Do the rule tasks order routers as a language model does? languages_registered.md holds the design.
+
+    modtf sweep --study=docs/studies/languages.py:search --out=studies/languages_search
+    python docs/scripts/write_search.py studies/languages_search docs/study/languages_search.csv.gz
+    modtf sweep --study=docs/studies/languages.py --out=studies/languages
+
+Corpora of the law `rows` with eight languages, 4,000 steps, a learning rate that falls to 0 as a cosine. The
+rule tasks are those of the scorecard, with its protocol and its rates; it holds nine of the routers, and
+these commands train the others:
+
+    modtf sweep --study=docs/studies/languages.py:rules_search --out=studies/rules_search
+    python docs/scripts/write_search.py studies/rules_search docs/study/languages_rules_search.csv.gz
+    modtf sweep --study=docs/studies/languages.py:rules --out=studies/rules
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import pandas as pd
+
+import modtf
+from modtf.experiments.modarch.studies.scorecard import FULL, ROUTERS
+from modtf.studies.grid import Grid, grid
+
+STEPS, SEARCH_STEPS = 4_000, 1_000
+RATES = (1e-2, 2e-2, 4e-2)  # at the first step
+CORPORA, TUNED_ON = tuple(range(10, 16)), (5, 6)
+#: of a trial, whose validation loss alone is read
+FEW = {"training.evaluations": 1, "evaluation.batches": 20, "evaluation.conditions": ()}
+PENALTY, BIAS = {"balance": "auxiliary"}, {"balance": "bias"}
+ANNEALED = "annealed"  # reaches its last temperature after two thirds of the training
+#: learned routers: name -> variant and its options
+LEARNED: dict[str, tuple[str, dict[str, Any]]] = {
+    "dense": ("modular", {}),
+    "dense, penalty": ("balanced", PENALTY),
+    "temperature 2": ("temperature", {"temperature": 2.0}),
+    "temperature 0.5": ("temperature", {}),
+    "temperature 0.1": ("temperature", {"temperature": 0.1}),
+    ANNEALED: (ANNEALED, {}),
+    "cosine": ("cosine", {}),
+    "z-loss": ("z_loss", {}),
+    "gumbel": ("gumbel", {}),
+    "top-4": ("top_k", {"k": 4}),
+    "top-4, penalty": ("balanced", {"k": 4, **PENALTY}),
+    "top-2": ("top_k", {}),
+    "top-2, all scores learn": ("balanced", {"k": 2}),
+    "top-2, penalty": ("balanced", {"k": 2, **PENALTY}),
+    "top-2, bias": ("bias_balanced", {}),
+    "top-2 and a shared expert": ("balanced", {"k": 2, **PENALTY, "shared": True, "modules": 9}),
+    "top-1": ("balanced", {"k": 1}),
+    "top-1, penalty": ("switch", {}),
+    "top-1, penalty 0.1": ("switch", {"strength": 0.1}),
+    "top-1, bias": ("balanced", {"k": 1, **BIAS}),
+}
+#: rows for comparison, which do not enter the order
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    name: (name, {}) for name in ("gt_modular", "modular_op", "uniform", "hash", "monolithic")
+}
+RESULTS = Path(__file__).parents[1] / "study"
+SEARCHED, RULES_SEARCHED = RESULTS / "languages_search.csv.gz", RESULTS / "languages_rules_search.csv.gz"
+
+
+def _options(name: str, steps: int) -> dict[str, Any]:
+    """Return the options of a router that trains for `steps`."""
+    options = (LEARNED | OTHERS)[name][1]
+    return {**options, "steps": steps * 2 // 3} if name == ANNEALED else options
+
+
+def _cell(name: str, rate: float, steps: int, corpora: Sequence[int], **protocol: Any) -> modtf.Cell:
+    options = {f"router.{option}": value for option, value in _options(name, steps).items()}
+    point: Grid = grid(
+        arch="languages",
+        variant=(LEARNED | OTHERS)[name][0],
+        preset="paper",
+        members=tuple((corpus, 0) for corpus in corpora),
+        **options,
+        **{"training.steps": steps, "training.learning_rate": rate},
+        **protocol,
+    )
+    [cell] = point.cells()
+    return cell
+
+
+def trials() -> Iterator[tuple[str, float, modtf.Cell]]:
+    """Yield name, starting rate and cell of every trial."""
+    for name in LEARNED | OTHERS:
+        for rate in RATES:
+            yield name, rate, _cell(name, rate, SEARCH_STEPS, TUNED_ON, **FEW)
+
+
+def search() -> list[modtf.Cell]:
+    """Return every router at every starting rate, on corpora that are not reported."""
+    return [cell for *_, cell in trials()]
+
+
+def reported() -> Iterator[tuple[str, modtf.Cell]]:
+    """Yield the name and the cell of every router whose search is complete, on the reported corpora."""
+    found: dict[str, dict[float, float]] = {}
+    losses = _losses(SEARCHED, max)
+    for name, rate, cell in trials():
+        found.setdefault(name, {})[rate] = losses.get(cell.folder, float("nan"))
+    for name, by_rate in found.items():
+        if all(loss == loss for loss in by_rate.values()):
+            yield name, _cell(name, min(by_rate, key=by_rate.__getitem__), STEPS, CORPORA)
+
+
+def cells() -> list[modtf.Cell]:
+    """Return every router at its rate, on the reported corpora."""
+    return [cell for _, cell in reported()]
+
+
+def rules_trials() -> Iterator[tuple[str, str, dict[float, modtf.Cell]]]:
+    """Yield name, family, and the trials by rate, of the routers that the scorecard does not hold."""
+    for arch, protocol in FULL.protocols.items():
+        for name, (variant, options) in LEARNED.items():
+            if options or variant not in ROUTERS:
+                options = _options(name, protocol.training.steps)
+                yield name, arch, FULL.trials(arch, variant, router=options)
+
+
+def rules_search() -> list[modtf.Cell]:
+    """Return the trials of the routers that the scorecard does not hold."""
+    return [cell for *_, trials in rules_trials() for cell in trials.values()]
+
+
+def rules_reported() -> Iterator[tuple[str, modtf.Cell]]:
+    """Yield the name and the cell of every router whose search is complete, on the tasks of the scorecard."""
+    losses = _losses(RULES_SEARCHED, geometric_mean)  # as in the scorecard
+    for name, arch, by_rate in rules_trials():
+        found = {str(rate): losses.get(cell.folder, float("nan")) for rate, cell in by_rate.items()}
+        if all(loss == loss for loss in found.values()):
+            yield name, FULL.final(by_rate, {"arch": arch, "variant": LEARNED[name][0], "losses": found})
+
+
+def rules() -> list[modtf.Cell]:
+    """Return the cells of the rule tasks that the scorecard does not hold, each at its rate."""
+    return [cell for _, cell in rules_reported()]
+
+
+def _losses(path: Path, over: Callable[[list[float]], float]) -> Mapping[str, float]:
+    """Return the validation loss after the last step by the cell's name, joined over corpora or tasks."""
+    rows = pd.read_csv(path)
+    rows = rows[
+        (rows["measure"] == "loss") & (rows["step"] == rows.groupby("folder")["step"].transform("max"))
+    ]
+    return {str(folder): float(over(list(losses))) for folder, losses in rows.groupby("folder")["value"]}
