@@ -43,6 +43,7 @@ CELLS = {
     "sqoop.py:sqoop_long_tuning": (4, "a18801349482cff8"),
     "corruptions.py:corruptions_rates": (2, "f90d187231c668bf"),
     "corruptions.py:corruptions_told": (4, "888d24791d8ae646"),
+    "languages.py:search": (75, "b4b7fe73e36f5883"),
     "routers.py": (30, "9b86d7fb09649c4c"),
     "seeds.py": (4, "d98409b92e0ff519"),
     "paper": (800, "ece61e15c8f65b7a"),

@@ -4,9 +4,9 @@
     python docs/scripts/write_search.py studies/languages_search docs/study/languages_search.csv.gz
     modtf sweep --study=docs/studies/languages.py --out=studies/languages
 
-Corpora of the law `rows` with eight languages, 4,000 steps, a learning rate that falls to 0 as a cosine. The
-rule tasks are those of the scorecard, with its protocol and its rates; it holds nine of the routers, and
-these commands train the others:
+Corpora of the law `rows` with eight languages, 4,000 steps, a learning rate that falls to 0 as a cosine: 25
+cells, and 75 trials of 1,000 steps. The rule tasks are those of the scorecard, with its protocol and its
+rates; it holds nine of the routers, and these commands train the others, 22 cells with 55 trials:
 
     modtf sweep --study=docs/studies/languages.py:rules_search --out=studies/rules_search
     python docs/scripts/write_search.py studies/rules_search docs/study/languages_rules_search.csv.gz

@@ -1,0 +1,252 @@
+"""Compare the order of routers in the rule tasks with that in the language model, for docs/languages.md.
+
+    modtf report --results=studies/languages --out=report --archive=docs/study/languages.zip
+    modtf report --results=studies/rules --out=report --archive=docs/study/languages_rules.zip
+    python docs/scripts/compare_orders.py
+
+docs/studies/languages_registered.md is the design. This script was written before any result was known.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sources import IMAGES, RESULTS, archive, save, study_file
+
+import modtf
+from modtf.analysis.intervals import intervals
+from modtf.experiments.languages.family import ACTIVE, LANGUAGE, LAYERS, LOAD, WORD
+from modtf.experiments.modarch.scorecard import card
+from modtf.experiments.modarch.studies.scorecard import FULL, ORACLE
+from modtf.pages.text import markdown_table, with_interval
+from modtf.tasks.families import IID
+
+DRAWS, SEED = 10_000, 0
+STATISTICS = [(measure, layer) for measure in (LANGUAGE, WORD, LOAD, ACTIVE) for layer in LAYERS]
+COLOURS = {8: "#0072B2", 4: "#009E73", 2: "#E69F00", 1: "#CC79A7"}  # by the number of active experts
+Array = NDArray[np.float64]
+
+
+def spearman(first: Array, second: Array) -> float:
+    """Return the rank correlation of two rows of values.
+
+    Example:
+        >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.3, 0.2]))
+        0.5
+    """
+    ranks = [rankdata(values) - (len(values) + 1) / 2 for values in (first, second)]
+    length = np.sqrt((ranks[0] @ ranks[0]) * (ranks[1] @ ranks[1]))
+    return float(ranks[0] @ ranks[1] / length) if length else 0.0
+
+
+def places(losses: Sequence[Array]) -> Array:
+    """Return each router's mean rank over families, by the median loss over tasks [routers, tasks]."""
+    return np.mean([rankdata(np.median(table, axis=1)) for table in losses], axis=0)
+
+
+def order(rules: Sequence[Array], excess: Array, draws: int = DRAWS) -> tuple[float, float, float]:
+    """Return the primary result: Spearman's rho of both orders, with its 95% bootstrap interval.
+
+    Args:
+        rules: losses in the rule tasks, an array [routers, tasks] for every family.
+        excess: losses of the language model [routers, corpora].
+        draws: resamples of routers, of the tasks of every family, and of corpora.
+    """
+    generator, found = np.random.default_rng(SEED), []
+    number = len(excess)
+    for _ in range(draws):
+        routers = generator.integers(number, size=number)
+        tasks = [table[:, generator.integers(table.shape[1], size=table.shape[1])] for table in rules]
+        corpora = excess[:, generator.integers(excess.shape[1], size=excess.shape[1])]
+        found.append(spearman(places([table[routers] for table in tasks]), corpora[routers].mean(axis=1)))
+    low, high = np.quantile(found, [0.025, 0.975])
+    return spearman(places(rules), excess.mean(axis=1)), float(low), float(high)
+
+
+def reading(low: float, high: float, rho: float) -> str:
+    """Return how the registered text reads a correlation."""
+    if high < 0.6:
+        return "the rule tasks do not predict the order of routers in the language model"
+    if rho >= 0.6 and low > 0:
+        return "the rule tasks predict the order of routers in the language model"
+    return "undecided"
+
+
+def reliability(halves: Sequence[Array]) -> float:
+    """Return the reliability of an order: Spearman of both halves of tasks, corrected to all of them.
+
+    Args:
+        halves: places of routers by one half of tasks and by the other, [draws, 2, routers].
+    """
+    mean = float(np.mean([spearman(first, second) for first, second in halves]))
+    return 2 * mean / (1 + mean)  # Spearman-Brown
+
+
+def halves(rules: Sequence[Array], draws: int = 1_000) -> list[Array]:
+    """Return places by random halves of the tasks of every family, for `reliability`."""
+    generator, found = np.random.default_rng(SEED), []
+    for _ in range(draws):
+        mixed = [generator.permutation(table.shape[1]) for table in rules]
+        both = [
+            places([table[:, task[part::2]] for table, task in zip(rules, mixed, strict=True)])
+            for part in (0, 1)
+        ]
+        found.append(np.array(both))
+    return found
+
+
+def held_out(statistic: Array, values: Array) -> float:
+    """Return R2 of a line through all routers but the one that it predicts; 0: no better than their mean."""
+    errors, alone = [], []
+    for router in range(len(values)):
+        others = np.arange(len(values)) != router
+        slope, offset = np.polyfit(statistic[others], values[others], 1)
+        errors.append(slope * statistic[router] + offset - values[router])
+        alone.append(values[others].mean() - values[router])
+    return float(1 - np.sum(np.square(errors)) / np.sum(np.square(alone)))
+
+
+def partial_spearman(first: Array, second: Array, group: Array) -> float:
+    """Return the rank correlation after the mean rank of every group is taken from its ranks."""
+    ranks = [rankdata(values) for values in (first, second)]
+    for values in ranks:
+        for name in np.unique(group):
+            values[group == name] -= values[group == name].mean()
+    length = np.sqrt((ranks[0] @ ranks[0]) * (ranks[1] @ ranks[1]))
+    return float(ranks[0] @ ranks[1] / length) if length else 0.0
+
+
+def read() -> modtf.Study:
+    """Read the trained language models."""
+    return archive("languages")
+
+
+def models(study: modtf.Study) -> pd.DataFrame:
+    """Return loss and statistics of every language model: router, data_seed, loss, and `STATISTICS`."""
+    names = {cell.folder: name for name, cell in study_file("languages").reported()}
+    rows = study.results[study.results["condition"].astype(str) == IID].astype({"place": str, "measure": str})
+    rows = rows.assign(router=rows["folder"].astype(str).str.rsplit("/").str[-1].map(names))
+    rows = rows.dropna(subset="router")
+    wide = rows.set_index(["router", "data_seed", "measure", "place"])["value"].unstack(["measure", "place"])
+    table = pd.DataFrame({"loss": wide["loss"].bfill(axis=1).iloc[:, 0]})
+    return table.join(pd.DataFrame({key: wide[key] for key in STATISTICS})).reset_index()
+
+
+def rule_losses(archived: Path = RESULTS / "languages_rules.zip") -> dict[str, pd.DataFrame]:
+    """Return the losses in the rule tasks, for every family a table of routers by tasks."""
+    study = study_file("languages")
+    stored = card.reference(FULL)["rows"]
+    plain = {variant: name for name, (variant, options) in study.LEARNED.items() if not options}
+    rows = [
+        {"arch": row["arch"], "router": plain[row["variant"]], "task": row["data_seed"], "loss": row["loss"]}
+        for row in stored
+        if row["variant"] in plain
+    ]
+    if archived.exists():
+        names = {cell.folder: name for name, cell in study.rules_reported()}
+        found = modtf.Study.read([archived]).performance
+        found = found[found["distribution"] == "in"]
+        routers = found["folder"].astype(str).str.rsplit("/").str[-1].map(names)
+        columns = found.assign(router=routers, task=found["data_seed"], loss=found["value"])
+        rows += columns.dropna(subset="router")[["arch", "router", "task", "loss"]].to_dict("records")
+    table = pd.DataFrame(rows)
+    return {
+        str(arch): part.pivot(index="router", columns="task", values="loss")
+        for arch, part in table.groupby("arch", observed=True)
+    }
+
+
+def common(rules: Mapping[str, pd.DataFrame], losses: pd.DataFrame) -> list[str]:
+    """Return the routers that every family and the language model have."""
+    return [name for name in losses.index if all(name in table.index for table in rules.values())]
+
+
+def active(losses: pd.DataFrame) -> Array:
+    """Return the number of active experts of every row: 1, 2, 4 or 8, the nearest."""
+    number = losses[[(ACTIVE, layer) for layer in LAYERS]].mean(axis=1).to_numpy()
+    sizes = np.array(list(COLOURS), float)
+    return sizes[np.abs(np.log2(np.maximum(number, 1)[:, None] / sizes)).argmin(axis=1)]
+
+
+def router_table(found: pd.DataFrame, level: float) -> str:
+    """Return a row for every router, the best first."""
+    rows = []
+    means = found.groupby("router").mean(numeric_only=True)
+    for row in intervals(found, ["router"], "loss", level).sort_values("mean").itertuples():
+        numbers = [f"{means.loc[row.router, key]:.2f}" for key in STATISTICS]
+        rows.append([str(row.router), with_interval(row.mean, row.low, row.high), *numbers])
+    header = [f"{measure.replace('_', ' ')}, {layer}" for measure, layer in STATISTICS]
+    return markdown_table(["router", "excess, nats a token", *header], rows)
+
+
+def answers(found: pd.DataFrame) -> str:
+    """Return the registered quantities in Markdown."""
+    by_corpus = found.pivot(index="router", columns="data_seed", values="loss")
+    means = found.groupby("router").mean(numeric_only=True)
+    learned = [name for name in study_file("languages").LEARNED if name in means.index]
+    by_corpus, means = by_corpus.loc[learned], means.loc[learned]
+    rules = rule_losses()
+    names = common(rules, by_corpus)
+    tables, excess = [rules[arch].loc[names].to_numpy() for arch in rules], by_corpus.loc[names].to_numpy()
+    rho, low, high = order(tables, excess)
+    values, number = np.log(means["loss"].to_numpy()), active(means)
+    bits = means[[(LANGUAGE, layer) for layer in LAYERS]].mean(axis=1).to_numpy()
+    rows = [
+        [f"order of {len(names)} routers: {reading(low, high, rho)}", with_interval(rho, low, high)],
+        ["reliability of the order in the rule tasks", f"{reliability(halves(tables)):.2f}"],
+        ["reliability of the order in languages", f"{reliability(halves([excess])):.2f}"],
+        ["language bits against loss, all routers", f"{spearman(bits, values):+.2f}"],
+        ["the same at equal numbers of active experts", f"{partial_spearman(bits, values, number):+.2f}"],
+    ]
+    rows += [
+        [f"held-out R2 of {measure.replace('_', ' ')}, {layer}", f"{held_out(column, values):.2f}"]
+        for measure, layer in STATISTICS
+        if np.ptp(column := means[measure, layer].to_numpy())
+    ]
+    return markdown_table(["quantity", "value"], rows)
+
+
+def picture(found: pd.DataFrame, level: float) -> Figure:
+    """Return the excess loss against the information about the language, one point a router."""
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes, means = figure.subplots(), found.groupby("router").mean(numeric_only=True)
+    ends = intervals(found, ["router"], "loss", level).set_index("router")
+    bits = means[[(LANGUAGE, layer) for layer in LAYERS]].mean(axis=1)
+    learned = means.index.isin(study_file("languages").LEARNED)
+    groups = [(f"{k:g} active", colour, learned & (active(means) == k)) for k, colour in COLOURS.items()]
+    for label, colour, chosen in [*groups, ("for comparison", "#555555", ~learned)]:
+        for place, name in enumerate(means.index[chosen]):
+            mean, low, high = ends.loc[name, ["mean", "low", "high"]]
+            axes.errorbar(
+                bits[name], mean, yerr=[[mean - low], [high - mean]], fmt="o", color=colour, ms=5,
+                label=None if place else label,
+            )  # fmt: skip
+            if not learned[means.index.get_loc(name)] or name == ORACLE:
+                axes.annotate(str(name), (bits[name], mean), (4, 4), textcoords="offset points", fontsize=8)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("Information of the chosen expert about the language, bits (mean of both layers)")
+    axes.set_ylabel("Excess loss, nats a token (lower is better)")
+    axes.legend(frameon=False, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def texts(study: modtf.Study) -> dict[str, list[str]]:
+    """Return the tables of the page."""
+    found = models(study)
+    return {"languages.md": [answers(found), router_table(found, study.level)]}
+
+
+def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
+    """Write the picture of the page."""
+    return [save(picture(models(study), study.level), folder / "languages.png")]
+
+
+if __name__ == "__main__":
+    print("\n\n".join(texts(read())["languages.md"]))
+    draw(read())
