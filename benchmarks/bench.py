@@ -213,7 +213,7 @@ def cell_of_row(row: Row) -> Cell:
 
 def population_of(cell: Cell) -> Population:
     """Return the population of a cell; a single member has no members axis."""
-    return cell.population if len(cell.members) > 1 else cell.population.alone(0)
+    return cell.population if len(cell.members) > 1 else cell.population.single_member(0)
 
 
 def key_of(row: Row) -> str:
@@ -349,7 +349,7 @@ def measure(request: Row, common: Row, folder: Path, kind: str) -> list[Row]:
             if hasattr(model, "state_width"):  # a recurrence
                 every[-1]["gate_units"] = model.num_modules * model.state_width / (4 * model.width)
             if data == MEMORY and len(population) > 1:
-                alone, count, *_ = step(build.build_cell(cell, population.alone(0)))
+                alone, count, *_ = step(build.build_cell(cell, population.single_member(0)))
                 runs[f"{name} alone"] = run_of(clock, alone, count)
             if data == MEMORY and runs[f"{name} step"](2) < FIT_BELOW:
                 others[f"{name} fit"] = steps.own_fit_run(model, clock, cached=False)

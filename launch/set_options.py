@@ -68,13 +68,13 @@ def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
     return settings
 
 
-def check_known(namespace: str, names: Iterable[str], known: Iterable[str], whose: str) -> None:
+def check_known(namespace: str, names: Iterable[str], known: Iterable[str], owner: str) -> None:
     """Raise `ValueError` if a setting of the namespace is unknown."""
     for name in names:
         if name not in known:
             raise ValueError(
                 f"--set {namespace}.{name} is not known. "
-                f"The options of {whose}: {', '.join(known) or 'none'}.{did_you_mean(name, known)}"
+                f"The options of {owner}: {', '.join(known) or 'none'}.{did_you_mean(name, known)}"
             )
 
 

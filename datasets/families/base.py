@@ -221,24 +221,24 @@ def check_data(task: Task) -> None:
 
 def data_class(family: Family) -> type[RuleData]:
     """Import and return the class of a family's data. Raise `ValueError` if it is not a `RuleData`."""
-    whose = f"The data of the family {family.name!r}"
+    source = f"The data of the family {family.name!r}"
     try:
         data = resolve(family.data)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
-            f"{whose}, {family.data!r}, cannot be imported: {error}. "
+            f"{source}, {family.data!r}, cannot be imported: {error}. "
             "Expected a subclass of modtf.datasets.families.base.RuleData, or 'package.module:Class'."
         ) from error
     if not (isinstance(data, type) and issubclass(data, RuleData)):
         raise ValueError(
-            f"{whose} must be a subclass of modtf.datasets.families.base.RuleData, received {data!r}."
+            f"{source} must be a subclass of modtf.datasets.families.base.RuleData, received {data!r}."
         )
     lacking = sorted(data.__abstractmethods__)
     if all(getattr(data, name) is getattr(RuleData, name) for name in ("outputs", "examples")):
         lacking.append("outputs")
     if lacking:
         raise ValueError(
-            f"{whose}, {data.__name__}, do not define {', '.join(lacking)}. Define what RuleData documents."
+            f"{source}, {data.__name__}, do not define {', '.join(lacking)}. Define what RuleData documents."
         )
     return data
 

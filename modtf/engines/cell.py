@@ -176,7 +176,7 @@ def _model(cell: Cell, strategy: Any = None) -> keras.Model:
     trainer, options = trainer_of(cell)
     with _scope(strategy):
         if trains_alone(cell):
-            model = make_member(cell, cell.population.alone(0))
+            model = make_member(cell, cell.population.single_member(0))
         else:
             model = build_cell(cell, cell.population)
             if strategy is None:
@@ -228,7 +228,7 @@ def train_in_turn(cell: Cell, first: keras.Model, folder: Path, **how: Any) -> N
     parts: list[Path] = []
     for index, member in enumerate(cell.members):
         part = folder / MEMBERS / "task{}_seed{}".format(*member)
-        one, population = replace(cell, members=(member,)), cell.population.alone(index)
+        one, population = replace(cell, members=(member,)), cell.population.single_member(index)
         if damage := damage_of(part):
             if (part / MANIFEST).exists():
                 print(f"{part} is damaged: {damage}. It is trained again.")

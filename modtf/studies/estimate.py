@@ -164,7 +164,7 @@ def _built_for(cell: Cell, most: int) -> Population:
     from modtf.models.build import trains_alone
 
     population = replace(cell, members=cell.members[:most]).population
-    return population.alone(0) if trains_alone(cell) else population
+    return population.single_member(0) if trains_alone(cell) else population
 
 
 def _parameters(cells: Sequence[Cell]) -> dict[str, int]:

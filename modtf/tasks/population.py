@@ -109,7 +109,7 @@ class Population:
         """Return the same tasks, all with this seed."""
         return Population(self.tasks, (check_integer("seed", seed, 0),) * len(self), self.has_axis)
 
-    def alone(self, index: int) -> "Population":
+    def single_member(self, index: int) -> "Population":
         """Return one member, for a model without a members axis."""
         return Population((self.tasks[index],), (self.seeds[index],), False)
 

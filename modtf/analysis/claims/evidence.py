@@ -37,7 +37,7 @@ class Evidence:
     level: float = LEVEL
     limits: tuple[float, float] = (-math.inf, math.inf)  # the range of possible values
     lacking: str = "no such models"  # the reason to print when there are no tasks
-    beside: bool = False  # shown for information, not judged
+    shown_only: bool = False  # shown for information, not judged
     is_ratio: bool = False  # a reduction relative to the larger of two losses, shown as first / second
     sample: tuple[tuple[int, float], ...] = ()  # (data seed, mean) of each task
 

@@ -175,7 +175,7 @@ def _find(
                 pieces = (
                     list(CLAIMS[name].evidence(part)) if rules[kind] else [Evidence("all", lacking=LACKING)]
                 )
-                if all(piece.beside for piece in pieces):
+                if all(piece.shown_only for piece in pieces):
                     pieces.append(Evidence("no such models"))
                 by_claim[name] += [(kind, piece) for piece in pieces]
     return by_claim
@@ -188,8 +188,8 @@ def _judge_one(by_claim: ByClaim) -> pd.DataFrame:
 
 
 def _judge(name: str, claim: Claim, evidence: Sequence[tuple[tuple[str, ...], Evidence]]) -> pd.DataFrame:
-    corrected = holm([math.nan if piece.beside else piece.p_against for _, piece in evidence])
-    looks = sum(piece.is_enough and not piece.beside for _, piece in evidence)
+    corrected = holm([math.nan if piece.shown_only else piece.p_against for _, piece in evidence])
+    looks = sum(piece.is_enough and not piece.shown_only for _, piece in evidence)
     rows = []
     for (kind, piece), p in zip(evidence, corrected, strict=True):
         verdict, needed = _verdict(piece, p), math.nan
@@ -208,7 +208,7 @@ def _judge(name: str, claim: Claim, evidence: Sequence[tuple[tuple[str, ...], Ev
 
 
 def _verdict(piece: Evidence, p_corrected: float) -> str:
-    if piece.beside:
+    if piece.shown_only:
         return BESIDE
     if not piece.is_enough:
         return NOT_ENOUGH

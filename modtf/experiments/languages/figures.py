@@ -69,10 +69,10 @@ def _pictures(study: TrainedModels, table: pd.DataFrame, name: str, title: str, 
     largest = rows.groupby("variant", observed=True)["value"].mean().max()
     chance = f"labels of other tokens give at most {largest:.2g} bits on average"
     for (kind, num_rules, width), part in table.groupby(["kind", "num_rules", "width"], observed=True):
-        said = f"{title}: {kind}, width {width}"
+        heading = f"{title}: {kind}, width {width}"
         text = note([counts(study, part), chance], [])
         label = f"{name}_{str(kind).lower().replace(' ', '_').replace(',', '')}_r{num_rules}_e{width}"
-        yield panels(mark, part, label, said, text, None, "what", (3.0, 2.4))
+        yield panels(mark, part, label, heading, text, None, "what", (3.0, 2.4))
 
 
 def _points(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:

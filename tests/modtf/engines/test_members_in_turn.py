@@ -179,14 +179,14 @@ def test_a_function_that_fails_or_returns_no_model():
         raise RuntimeError("no\nmemory")
 
     with pytest.raises(ValueError, match=r"The model 'failing' failed in line \d+: RuntimeError: no memory$"):
-        make_member(a_cell("failing"), a_cell().population.alone(0))
+        make_member(a_cell("failing"), a_cell().population.single_member(0))
     register_model("nothing")(lambda task, width, seed: None)
     with pytest.raises(ValueError, match="'nothing' returned NoneType; expected a keras"):
-        make_member(a_cell("nothing"), a_cell().population.alone(0))
+        make_member(a_cell("nothing"), a_cell().population.single_member(0))
     with pytest.raises(
         ValueError, match="experts=3 is not an option of the model 'nothing'; its options: none"
     ):
-        make_member(a_cell("nothing", experts=3), a_cell().population.alone(0))
+        make_member(a_cell("nothing", experts=3), a_cell().population.single_member(0))
 
 
 def test_a_model_of_one_length_of_sequences():
@@ -199,10 +199,10 @@ def test_a_model_of_one_length_of_sequences():
         return keras.Model({"inputs": inputs, "rule": rule}, {"target": y})
 
     cell = a_cell("fixed", "mha")
-    make_member(cell, cell.population.alone(0))
+    make_member(cell, cell.population.single_member(0))
     cell = replace(cell, protocol=cell.protocol.replace(conditions=("scale2", "len30")))
     with pytest.raises(ValueError, match="'fixed': The model fails under the condition 'len30': "):
-        make_member(cell, cell.population.alone(0))
+        make_member(cell, cell.population.single_member(0))
 
 
 def test_what_cannot_be_registered():
@@ -214,4 +214,4 @@ def test_what_cannot_be_registered():
     register_model("mine")(lambda task, width, seed, *, experts=2: None)
     ROUTERS.add("mine", ROUTERS["modular"], "here:mine")
     with pytest.raises(ValueError, match="A registered model and a router have the same name, 'mine'"):
-        make_member(a_cell("mine"), a_cell("mine").population.alone(0))
+        make_member(a_cell("mine"), a_cell("mine").population.single_member(0))

@@ -46,7 +46,7 @@ def _growth(study: TrainedModels, first: str, second: str) -> Found:
     pairs, name = advantage(study, first, second), f"{first} over {second}"
     yield mean_evidence(slopes(pairs, "advantage"), "slope", name, level=study.level)
     raw = mean_evidence(slopes(pairs, "gain"), "slope", f"{name}, raw loss or error", level=study.level)
-    yield replace(raw, beside=True)
+    yield replace(raw, shown_only=True)
 
 
 @claim("ranking", "share of the votes for gt_modular")
