@@ -1,6 +1,7 @@
 """`modtf measure`: from files to a page, and one clear line where they are not what they should be."""
 
 import io
+import re
 import zipfile
 from typing import Any
 
@@ -74,6 +75,9 @@ def test_the_example_ships_with_the_package_and_needs_no_file(tmp_path):
     shown = (ROOT / "README.md").read_text("utf-8").split("modtf measure --example")[1].split("```")[1]
     done = python("launch/measure.py", "--example", f"--out={tmp_path / 'again'}", cwd=ROOT)
     assert [line for line in shown.strip().splitlines() if line not in done.stdout] == []
+    pages = tmp_path / "again" / "measures.html", ROOT / "docs" / "example_report.html"
+    committed, again = (re.sub("base64,[^\"]*", "", path.read_text("utf-8")) for path in pages)
+    assert committed == again, "write docs/example_report.html again: modtf measure --example --out=FOLDER"
     frame = written(tmp_path / module.EXAMPLE_OUT)
     assert frame["layer_name"].unique().tolist() == ["layer1", "layer2"]
     routing: Any = modtf.read_routing(EXAMPLE)
