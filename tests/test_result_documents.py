@@ -11,6 +11,7 @@ from pathlib import Path
 
 import data
 import draw_cross
+import judge_analyses
 import numpy as np
 import pytest
 
@@ -105,6 +106,15 @@ def test_a_tenth_of_wrong_modules_costs_what_the_rules_imply():
 
 def test_the_list_of_tables_names_all_files():
     assert data.PAGE.read_text("utf-8") == data.list_of_files()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore:Layers 0 and 1", "ignore:.* rows have expert 0", "ignore:.* tokens repeat"
+)
+def test_the_pages_show_how_analyses_are_judged():
+    for page, table in judge_analyses.texts().items():
+        assert table in (DOCS / page).read_text("utf-8")
 
 
 @pytest.mark.slow

@@ -1,14 +1,25 @@
-"""Judge the analyses of routing, for docs/measure_values.md: `python docs/scripts/judge_analyses.py`.
+"""Judge the analyses of routing, for docs/measure_values.md and docs/languages.md.
 
-The routers are simulated and what each one follows is known. So the table shows which analysis finds it, and
-which values are large for another reason. 30 documents of 40 tokens belong to four domains. Frequencies of
-token ids follow Zipf's law. There are two layers of 16 experts, two for each token.
+    python docs/scripts/judge_analyses.py
+
+For the first page the routers are simulated and what each one follows is known. So the table shows which
+analysis finds it, and which values are large for another reason. 30 documents of 40 tokens belong to four
+domains. Frequencies of token ids follow Zipf's law. There are two layers of 16 experts, two for each token.
+
+For the second page the routers are those of trained language models, on 160 documents in eight languages:
+
+    modtf run --arch=languages --variant=hash,top_2,switch,gt_modular --set training.steps=4000 \\
+        --out=runs/judged
+    python docs/scripts/write_example.py runs/judged docs/study
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sources import RESULTS
 
 import modtf
 from modtf.pages.text import markdown_table
@@ -16,7 +27,10 @@ from modtf.pages.text import markdown_table
 DOCUMENTS, LENGTH, EXPERTS, VOCABULARY, DOMAINS = 30, 40, 16, 300, 4
 TOKENS = DOCUMENTS * LENGTH
 STRENGTH = 4.0  # of what a router follows, in standard deviations of its noise
+#: trained routers -> what they know
+TRAINED = {"hash": "the word", "gt_modular": "the language", "top_2": "both", "switch": "both"}
 Ints, Array = NDArray[np.int64], NDArray[np.float64]
+Columns = Mapping[str, Mapping[str, str]]
 #: analysis -> measure -> heading
 COLUMNS = {
     "load": {"max_violation": "max violation"},
@@ -34,6 +48,14 @@ COLUMNS = {
     "cache": {"lru_hit_rate_4": "LRU cache of 4"},
     "dependence": {"adjusted_mutual_information": "next layer"},
     "saturation": {"router_saturation": "saturation"},
+}
+IN_LANGUAGES = {
+    "domain_specialisation": {"domain_distance": "domain"},
+    "vocabulary_specialisation": {"first_choice_input_frequent": "vocabulary"},
+    "repetition": {"first_choice_repeated": "repetition"},
+    "consistency": {"segment_routing_best_performance_16": "SRP, 16 tokens"},
+    "cache": {"lru_hit_rate_4": "LRU cache of 4"},
+    "dependence": {"adjusted_mutual_information": "next layer"},
 }
 
 
@@ -114,29 +136,51 @@ def judged() -> list[tuple[str, list[tuple[float, float, bool]]]]:
 
 
 def _measure(world: World, experts: Ints, last: Ints) -> list[tuple[float, float, bool]]:
-    analyses = modtf.analyse_routing(world.arrays(experts), list(COLUMNS), against=world.arrays(last))
+    found = modtf.analyse_routing(world.arrays(experts), list(COLUMNS), against=world.arrays(last)).found
+    return _values(found, COLUMNS, 0)
+
+
+def _values(found: Mapping[str, Any], columns: Columns, layer: int) -> list[tuple[float, float, bool]]:
+    """Return value, mean by chance, and whether it is above chance, of each measure."""
     cells = []
-    for analysis, measures in COLUMNS.items():
-        table = analyses.found[analysis].table
-        table = table[(table["layer"] == 0) & (table["item"] == "")].set_index("measure")
+    for analysis, measures in columns.items():
         for measure in measures:
-            row = table.loc[measure]
+            table = found[analysis].table
+            table = table[(table["measure"] == measure) & (table["item"] == "")].set_index("layer")
+            row = table.loc[min(layer, table.index.max())]  # no layer is next to the last
             cells.append((row["value"], row["chance"], bool(row["value"] > row["chance_high"])))
     return cells
 
 
-def table() -> str:
-    """Return the table of the page: value and chance of each analysis, bold where it is above chance."""
-    headings = [heading for measures in COLUMNS.values() for heading in measures.values()]
-    rows = [
-        [
-            name,
-            *(f"{'**' * above}{value:z.2f}{'**' * above} ({chance:z.2f})" for value, chance, above in cells),
-        ]
-        for name, cells in judged()
-    ]
-    return markdown_table(["the router follows", *headings], rows)
+def judged_in_languages() -> list[tuple[str, list[tuple[float, float, bool]]]]:
+    """Return the same for trained routers, in layer 2, and from layer 1 to layer 2."""
+    rows = []
+    for name in TRAINED:
+        routing = modtf.read_routing(str(RESULTS / f"languages_{name}.npz"))
+        found = modtf.analyse_routing(routing, list(IN_LANGUAGES)).found
+        rows.append((f"`{name}`, knows {TRAINED[name]}", _values(found, IN_LANGUAGES, 1)))
+    return rows
+
+
+def table(rows: list[tuple[str, list[tuple[float, float, bool]]]], columns: Columns, head: str) -> str:
+    """Return a table in Markdown: value and chance of each analysis, bold where it is above chance."""
+    headings = [heading for measures in columns.values() for heading in measures.values()]
+    shown = [[name, *(_shown(*cell) for cell in cells)] for name, cells in rows]
+    return markdown_table([head, *headings], shown)
+
+
+def _shown(value: float, chance: float, above: bool) -> str:
+    mark = "**" * above
+    return "-" if math.isnan(value) else f"{mark}{value:z.2f}{mark} ({chance:z.2f})"
+
+
+def texts() -> dict[str, str]:
+    """Return the table of each page."""
+    return {
+        "measure_values.md": table(judged(), COLUMNS, "the router follows"),
+        "languages.md": table(judged_in_languages(), IN_LANGUAGES, "router"),
+    }
 
 
 if __name__ == "__main__":
-    print(table())
+    print("\n\n".join(texts().values()))
