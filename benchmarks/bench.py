@@ -37,7 +37,7 @@ from modtf.launch.set_options import define_settings, settings_given
 from modtf.models.architectures.sizes import check_size
 from modtf.models.routers import default_variants
 from modtf.pages.text import text_table
-from modtf.studies.point import cell_of, check_cell
+from modtf.studies.grid import cell_of, check_cell
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import FAMILIES, with_free_rules
 from modtf.tasks.memory import check_members

@@ -4,7 +4,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from modtf.base.parts import parts_of_experiments
+from modtf.base.registry import parts_of_experiments
 
 #: name -> the module of its builder
 BUILDERS = {

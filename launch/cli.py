@@ -17,7 +17,7 @@ from modtf.base.checks import check_choice
 from modtf.base.extras import tensorflow_named
 from modtf.base.files import is_pipe
 from modtf.base.plugins import load_plugin
-from modtf.base.termination import Terminated, exit_on_sigterm
+from modtf.base.process import Terminated, exit_on_sigterm
 
 #: flag of other programs -> hint for this one
 KNOWN_ELSEWHERE = {

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from modtf.base.checks import did_you_mean
 from modtf.base.extras import MissingExtraError, tensorflow_named
-from modtf.base.termination import Terminated, exit_on_sigterm
+from modtf.base.process import Terminated, exit_on_sigterm
 from modtf.base.version import __version__
 
 # A command is a file of this folder with a function `command`, and a line here.

@@ -16,18 +16,17 @@ import pandas as pd
 from absl import flags
 
 from modtf.analysis import Study, print_judged
-from modtf.analysis.claims.judge import learning_words
-from modtf.analysis.claims.words import print_claims
-from modtf.analysis.contents import how_corrected, how_trained
+from modtf.analysis.claims.judge import learning_words, print_claims
 from modtf.analysis.figures import FIGURES
 from modtf.analysis.labels import CHECKPOINT_WORDS
-from modtf.analysis.report.findings import findings
+from modtf.analysis.report.sections import findings
 from modtf.analysis.report.write import FOLDERS, write_report
 from modtf.analysis.rows import CHOICES
+from modtf.analysis.trained import how_corrected, how_trained
 from modtf.base.checks import check_choice
 from modtf.base.files import check_file_writable, check_writable
 from modtf.base.words import progress_bar
-from modtf.engines.lock import remove_left
+from modtf.engines.state import remove_left
 from modtf.launch.cli import Definer, run_command
 from modtf.pages.pictures import VECTOR
 from modtf.pages.text import plural

@@ -32,7 +32,7 @@ from absl import flags
 from modtf.base.checks import check_choice, check_integer, check_path, differences
 from modtf.base.files import check_writable, regular_file, write_text
 from modtf.base.words import tensorboard_line
-from modtf.engines.lock import locked
+from modtf.engines.state import locked
 from modtf.launch.cells import (
     cells_of_flags,
     define_cell_flags,
@@ -44,7 +44,7 @@ from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.models.architectures.sizes import check_size
 from modtf.models.own import MODELS
-from modtf.studies.point import OPTIONS
+from modtf.studies.grid import OPTIONS
 from modtf.tasks.cell import VARIANTS, Cell
 from modtf.tasks.protocol import PLACES, STRATEGIES, preset
 from modtf.training.machine import default_workers
@@ -257,7 +257,7 @@ def refused(cells: Sequence[Cell], alone: bool) -> list[Cell]:
 
 def print_table(cells: Sequence[Cell], first: Cell, out: Path, checkpoint: str, preset_name: str) -> None:
     """Print how the variants of finished cells compare, and the verdict; `first` has what they share."""
-    from modtf.analysis.report.findings import findings
+    from modtf.analysis.report.sections import findings
     from modtf.analysis.study import Study
     from modtf.analysis.table import results_table, sizes_note, table_note
 

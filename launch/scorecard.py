@@ -32,7 +32,7 @@ from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import Settings, check_known, settings_given
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
-from modtf.studies.point import OPTIONS, PARTS, check_cell, share_options
+from modtf.studies.grid import OPTIONS, PARTS, check_cell, share_options
 from modtf.tasks.cell import VARIANTS, Cell
 from modtf.tasks.families import FAMILIES
 
@@ -106,7 +106,7 @@ def main(values: flags.FlagValues) -> None:
     trials = own_trials(frozen, values.variant, settings_given(values))
     out = check_writable(values.out or usual_folder(frozen, values.variant, trials), "--out")
     from modtf.experiments.modarch.scorecard import card  # pandas takes time
-    from modtf.experiments.modarch.scorecard.search import rates_in_short, rates_table
+    from modtf.experiments.modarch.scorecard.card import rates_in_short, rates_table
 
     others = others_given(values.compare).items()
     cards = {whose: card.read_card(path, frozen, whose) for whose, path in others}
@@ -166,7 +166,7 @@ def buildable(trials: Trials, out: Path) -> tuple[Trials, dict[str, str]]:
 
 def found(trials: Trials, out: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the search of every family, and why others have no rate; `ValueError` if none has one."""
-    from modtf.experiments.modarch.scorecard.search import search_of
+    from modtf.experiments.modarch.scorecard.card import search_of
 
     def checked(of_arch: Mapping[float, Cell]) -> dict[str, Any]:
         line = search_of(of_arch, out)

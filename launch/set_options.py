@@ -8,7 +8,7 @@ from absl import flags
 
 from modtf.base.checks import did_you_mean, is_number
 from modtf.base.space import parse_value
-from modtf.studies.point import NAMESPACES, PARTS
+from modtf.studies.grid import NAMESPACES, PARTS
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import FAMILIES, Option
 

@@ -42,8 +42,7 @@ from modtf.launch.cells import (
 )
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
-from modtf.studies.grid import shard_of
-from modtf.studies.point import check_memory
+from modtf.studies.grid import check_memory, shard_of
 from modtf.tasks.cell import Cell
 from modtf.training.xla import note_on_xla
 

@@ -115,7 +115,7 @@ def searches_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "
             "out, or give --trials."
         )
     check_writable(out, "--out")
-    from modtf.tuning.axes import axes_given, search_of, space_of
+    from modtf.tuning.search import axes_given, search_of, space_of
 
     chosen = axes_given(values.space, cells)
     fixed = says_learning_rate(values)

@@ -12,8 +12,7 @@ from keras import ops
 
 from modtf.base.registry import Registry
 from modtf.models.initial import InitialWeights
-from modtf.models.kernels.scan import Scan
-from modtf.models.kernels.scan_layout import ScanLayout
+from modtf.models.kernels.scan import Scan, ScanLayout
 from modtf.models.layers import Dense, MemberLayer
 from modtf.models.routers.base import Router
 

@@ -10,7 +10,7 @@ import wrapt
 from etils import epy
 
 from modtf.base.extras import tensorflow_named as _tensorflow_named
-from modtf.base.quiet import quiet_tensorflow as _quiet_tensorflow
+from modtf.base.process import quiet_tensorflow as _quiet_tensorflow
 from modtf.base.version import __version__ as __version__
 
 with epy.lazy_api_imports(globals()):

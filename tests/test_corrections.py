@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modtf.analysis.contents import how_corrected
+from modtf.analysis.trained import how_corrected
 from modtf.experiments.modarch.scorecard import card
 from modtf.experiments.modarch.studies.scorecard import FULL
 from modtf.results import find_cells, load_activations, load_results
@@ -69,6 +69,7 @@ def recomputed(cell, row, old, sampled):
     return np.clip(old + change.mean(), 0, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ARCHIVES, ids=lambda path: path.stem)
 def test_curves_end_where_the_table_of_the_last_checkpoint_stands(path):
     results, history = load_results(cells_of(path)), load_history(cells_of(path))
@@ -81,6 +82,7 @@ def test_curves_end_where_the_table_of_the_last_checkpoint_stands(path):
     assert not (apart > SAMPLED).any(), apart[apart > SAMPLED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ARCHIVES, ids=lambda path: path.stem)
 def test_archives_name_their_corrections(path):
     marked = [cell for cell in cells_of(path) if cell.corrections]

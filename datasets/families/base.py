@@ -11,8 +11,8 @@ from modtf.base.registry import resolve
 from modtf.datasets import philox
 from modtf.datasets.families import variations
 from modtf.datasets.random import standard_normal
+from modtf.tasks.condition import SETTINGS
 from modtf.tasks.families import Family
-from modtf.tasks.settings import SETTINGS
 from modtf.tasks.task import Task
 
 Parameters = Mapping[str, Any]  # tensors by name

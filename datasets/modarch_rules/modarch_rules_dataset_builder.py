@@ -22,12 +22,15 @@ from modtf.datasets.families.base import data_class
 from modtf.datasets.modarch_rules.configs import (
     BATCH_SIZE,
     CONFIGS,
+    TRAIN,
     PreparedSplit,
     RulesConfig,
+    arranged,
+    endless_train,
     find_config,
+    is_train,
     split_bytes,
 )
-from modtf.datasets.modarch_rules.endless import TRAIN, arranged, endless_train, is_train
 from modtf.datasets.streaming import stream
 from modtf.tasks.task import Task
 

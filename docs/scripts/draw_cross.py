@@ -15,9 +15,9 @@ from sources import archive, label
 
 import modtf
 from modtf.analysis import IN, OUT
-from modtf.analysis.contents import stands_on
 from modtf.analysis.learned import final_performance
 from modtf.analysis.pairs import ratios_to
+from modtf.analysis.trained import stands_on
 from modtf.datasets.families.mlp import Affine
 from modtf.pages.text import markdown_table, with_interval
 

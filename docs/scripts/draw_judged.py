@@ -6,8 +6,8 @@ from pathlib import Path
 from sources import IMAGES, archive
 
 import modtf
-from modtf.analysis.contents import stands_on
 from modtf.analysis.tracking import judged_cells
+from modtf.analysis.trained import stands_on
 from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table
 

@@ -13,7 +13,7 @@ from sources import RESULTS, headed, label, split, study_file, titled
 import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.claims import decisive, letters, number_words
-from modtf.analysis.contents import stands_on, whole_kinds
+from modtf.analysis.trained import stands_on, whole_kinds
 from modtf.experiments.modarch.claims.misrouting import BLOCKS, MARGIN, NARROWER
 from modtf.experiments.modarch.fixed_routing import (
     WAYS,

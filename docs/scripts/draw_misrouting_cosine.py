@@ -15,8 +15,8 @@ from draw_misrouting import costs, halved, verdicts
 from sources import RESULTS, WHERE, archive, label, split, study_file, titled
 
 import modtf
-from modtf.analysis.contents import stands_on
 from modtf.analysis.pairs import ratios_to
+from modtf.analysis.trained import stands_on
 from modtf.experiments.modarch.fixed_routing import WAYS, fixed_rows
 from modtf.pages.text import markdown_table, with_interval
 

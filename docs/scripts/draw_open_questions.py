@@ -13,11 +13,11 @@ from scipy import stats
 from sources import IMAGES, archive
 
 import modtf
-from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.layout import Look, by_variant, joined, panels
 from modtf.analysis.intervals import holm, intervals
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import ratios_to
+from modtf.analysis.trained import stands_on
 from modtf.metrics import measure_all
 from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table, short_number, with_interval

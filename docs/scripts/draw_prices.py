@@ -10,7 +10,7 @@ from draw_seeds import agreement
 from sources import archive, headed, label, split
 
 import modtf
-from modtf.analysis.contents import stands_on
+from modtf.analysis.trained import stands_on
 from modtf.experiments.modarch.fixed_routing import WAYS, fixed_rows, times
 from modtf.metrics import MEASURES
 from modtf.pages.text import markdown_table, with_interval

@@ -15,7 +15,7 @@ from draw_misrouting import costs, halved, verdicts
 from sources import RESULTS, archive, study_file
 
 import modtf
-from modtf.analysis.contents import stands_on
+from modtf.analysis.trained import stands_on
 from modtf.results import find_cells
 
 protocols, recurrent = study_file("protocols"), study_file("recurrent")

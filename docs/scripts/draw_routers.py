@@ -8,10 +8,10 @@ from sources import RESULTS, archive, headed, measures_table, split, study_file,
 import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.claims.evidence import mean_evidence
-from modtf.analysis.contents import whole_kinds
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import performance_rows
+from modtf.analysis.trained import whole_kinds
 from modtf.experiments.modarch.claims.misrouting import MARGIN, NARROWER
 from modtf.experiments.modarch.fixed_routing import CLAMPED, WAYS, effect, times
 from modtf.pages.text import markdown_table, with_interval

@@ -17,7 +17,7 @@ from sources import IMAGES, RESULTS, measures_table
 import modtf
 from modtf.engines.state import state_of
 from modtf.experiments.modarch.scorecard import card, compare, page
-from modtf.experiments.modarch.scorecard.search import rates_in_short, rates_table, search_of
+from modtf.experiments.modarch.scorecard.card import rates_in_short, rates_table, search_of
 from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE, Frozen
 from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table

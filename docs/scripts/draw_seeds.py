@@ -17,9 +17,9 @@ from sources import archive, label
 import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.claims.evidence import AGREEMENT, Evidence, mean_evidence, measured, measures_in
-from modtf.analysis.contents import stands_on
 from modtf.analysis.intervals import holm
 from modtf.analysis.tracking import rank_correlation
+from modtf.analysis.trained import stands_on
 from modtf.metrics import MEASURES, Measure
 from modtf.pages.text import markdown_table, with_interval
 

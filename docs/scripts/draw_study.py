@@ -19,10 +19,10 @@ from modtf.analysis.claims import (
     decisive,
 )
 from modtf.analysis.claims.evidence import MOST_TASKS
-from modtf.analysis.contents import stands_on
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import as_ratio
 from modtf.analysis.rows import CHOICES
+from modtf.analysis.trained import stands_on
 from modtf.pages.text import markdown_table, with_interval
 
 read = partial(archive, "first")

@@ -18,11 +18,11 @@ from sources import IMAGES, RESULTS, archive, study_file
 
 import modtf
 from modtf.analysis import kind_label
-from modtf.analysis.contents import stands_on
 from modtf.analysis.figures.layout import Look, by_variant, joined, panels
 from modtf.analysis.intervals import summarise
 from modtf.analysis.learned import final_performance
 from modtf.analysis.pairs import ratios_to
+from modtf.analysis.trained import stands_on
 from modtf.pages.pictures import Picture, write_pngs
 from modtf.pages.text import markdown_table, with_interval
 

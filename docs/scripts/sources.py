@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
-from modtf.analysis.contents import stands_on
 from modtf.analysis.table import table_cells
+from modtf.analysis.trained import stands_on
 from modtf.pages.text import markdown_table
 
 DOCS = Path(__file__).parents[1]

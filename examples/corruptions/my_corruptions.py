@@ -11,7 +11,7 @@ from modtf.experiments.corruptions.conditions import RULES, padded
 from modtf.experiments.corruptions.data import Corruptions
 from modtf.experiments.corruptions.family import CorruptionsFamily
 from modtf.models import ModularModel
-from modtf.tasks.variants import Variant
+from modtf.tasks.family import Variant
 
 SO = len(RULES)  # the index of the new corruption
 

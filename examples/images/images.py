@@ -17,9 +17,9 @@ from modtf.analysis import figures
 from modtf.analysis.claims import advantage, mean_evidence
 from modtf.datasets.families.base import RuleData
 from modtf.models import ModularModel
+from modtf.tasks.family import Variant
 from modtf.tasks.observed import Place, Probe
 from modtf.tasks.protocol import Evaluation, Preset, Protocol, Training
-from modtf.tasks.variants import Variant
 
 SIDE, CLASSES, EXAMPLES = 8, 4, 600
 FILTERS = ("plain", "inverted", "turned", "mirrored")

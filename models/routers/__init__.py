@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from modtf.base.registry import Registry, check_known_options, options_of
 from modtf.base.space import parse_named
 from modtf.metrics.registry import MEASURES, check_row
-from modtf.tasks.family import Family
-from modtf.tasks.variants import PUBLISHED
+from modtf.tasks.family import PUBLISHED, Family
 
 if TYPE_CHECKING:
     from modtf.models.routers.base import Router, RouterSetup
@@ -61,13 +60,13 @@ ROUTERS: Registry[type["Router"]] = Registry(
         "gt_modular": "modtf.models.routers.published",
         "temperature": "modtf.models.routers.temperature",
         "top_k": "modtf.models.routers.top_k",
-        "switch": "modtf.models.routers.switch",
+        "switch": "modtf.models.routers.balanced",
         "cosine": "modtf.models.routers.cosine",
-        "z_loss": "modtf.models.routers.z_loss",
-        "bias_balanced": "modtf.models.routers.bias_balanced",
-        "annealed": "modtf.models.routers.annealed",
-        "gumbel": "modtf.models.routers.gumbel",
-        "expert_choice": "modtf.models.routers.expert_choice",
+        "z_loss": "modtf.models.routers.balanced",
+        "bias_balanced": "modtf.models.routers.balanced",
+        "annealed": "modtf.models.routers.temperature",
+        "gumbel": "modtf.models.routers.temperature",
+        "expert_choice": "modtf.models.routers.top_k",
         "balanced": "modtf.models.routers.balanced",
         "hash": "modtf.models.routers.hash",
         "uniform": "modtf.models.routers.published",

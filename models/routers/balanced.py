@@ -1,13 +1,115 @@
-"""The router `balanced`, which sets the number of modules per token and the load balancing separately."""
+"""Routers that balance the load of modules: `switch`, `z_loss`, `bias_balanced`, `balanced`."""
 
 import numpy as np
 from keras import ops
 
 from modtf.base.checks import check_choice, check_number
-from modtf.models.kernels.choice import largest, softmax_among, underused
-from modtf.models.kernels.sums import softmax
+from modtf.models.kernels.sums import largest, softmax, softmax_among, underused
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router, RouterSetup, replica_context
+
+
+@register_router("switch")
+class Switch(Router):
+    """A router where p is 1 for the module with the largest score, and uneven load is penalised.
+
+    Scores learn as if p were their softmax (Fedus, Zoph, Shazeer 2022, "Switch Transformers: Scaling to
+    Trillion Parameter Models with Simple and Efficient Sparsity"). The penalty is `strength` * M * sum_m f_m
+    P_m, with f_m the share of a batch's tokens in module m and P_m its mean probability. Its gradient is the
+    paper's; its value uses f_m for P_m, because p alone shows f. Even load costs `strength`, a single module
+    M times as much.
+
+    No module has a capacity, and no token is dropped. The paper multiplies the chosen answer by its
+    probability, and learns from that answer alone. Here p sums to 1, and the gradient uses the answers of all
+    modules: it passes straight through the choice (Bengio, Léonard, Courville 2013, "Estimating or
+    Propagating Gradients Through Stochastic Neurons for Conditional Computation").
+
+    Args:
+        modules: M; R by default.
+        strength: the factor of the penalty, from 0 to 1e6; 0.01 in the paper.
+    """
+
+    needs_scores = True
+    penalty_name = "load_balancing"
+    tunable = ("strength=0.0001:1:log",)
+
+    def __init__(self, setup: RouterSetup, *, modules: int | None = None, strength: float = 0.01):
+        super().__init__(setup, modules=modules)
+        self.strength = check_number("strength", strength, 0.0, 1e6)
+
+    def call(self, rule=None, rule_features=None, scores=None):
+        shares = softmax(scores)
+        return largest(scores) + (shares - ops.stop_gradient(shares))  # exactly 0 and 1
+
+    def penalty(self, activation):
+        used = ops.mean(activation, axis=2)
+        return self.strength * self.num_modules * ops.sum(ops.stop_gradient(used) * used, axis=1)
+
+
+@register_router("z_loss")
+class ZLoss(Router):
+    """The softmax of the scores, as in `modular`, with a penalty on large scores.
+
+    The penalty is `strength` times the mean over tokens of the square of log(sum_m exp(score_m)) (Zoph,
+    Bello, Kumar, Du, Huang, Dean, Shazeer, Fedus 2022, "ST-MoE: Designing Stable and Transferable Sparse
+    Expert Models"). The paper adds it to a load-balancing loss of sparse experts, for stability. Here it is
+    the only penalty, so that its effect is visible.
+
+    Args:
+        modules: M; R by default.
+        strength: the factor of the penalty, from 0 to 1e6; 0.001 in the paper.
+    """
+
+    needs_scores = True
+    penalty_name = "router_z"
+    penalises_scores = True
+
+    def __init__(self, setup: RouterSetup, *, modules: int | None = None, strength: float = 0.001):
+        super().__init__(setup, modules=modules)
+        self.strength = check_number("strength", strength, 0.0, 1e6)
+
+    def call(self, rule=None, rule_features=None, scores=None):
+        return softmax(scores)
+
+    def penalty(self, activation, scores=None):
+        return self.strength * ops.mean(ops.square(ops.logsumexp(scores, axis=1)), axis=1)
+
+
+@register_router("bias_balanced")
+class BiasBalanced(Router):
+    """A router that chooses the k modules with the largest softmax plus bias, and weights them by their
+    scores.
+
+    The weights are the softmax over the chosen modules' scores, without the bias (Wang, Gao, Zhao, Sun, Dai
+    2024, "Auxiliary-Loss-Free Load Balancing Strategy for Mixture-of-Experts"). After every training step the
+    bias rises by `rate` for modules that fewer tokens chose than the mean, and falls by it for those that
+    more chose. The bias has no gradient. The paper's gates are sigmoids of the affinities, to which it adds
+    the bias. Here p sums to 1, and the bias is added to the softmax. With k = 1, p is 1 and no score has a
+    gradient.
+
+    Args:
+        modules: M; R by default.
+        k: from 1 to M.
+        rate: the step of the bias, from 0 to 1; 0.001 in the paper.
+    """
+
+    needs_scores = True
+
+    def __init__(self, setup: RouterSetup, *, modules: int | None = None, k: int = 2, rate: float = 0.001):
+        super().__init__(setup, modules=modules)
+        self.k, self.rate = self.check_chosen(k), check_number("rate", rate, 0.0, 1.0)
+        self.bias = self.keep("bias", np.zeros([self.num_members, self.num_modules, 1]))
+
+    def extra_input(self, rule, training):
+        return ops.convert_to_tensor(self.bias)
+
+    def call(self, rule=None, rule_features=None, scores=None, extra=None):
+        chosen = largest(softmax(scores) + extra, self.k)
+        return softmax_among(chosen, scores)
+
+    def advance(self, activation):
+        self.bias.assign(self.bias + self.rate * underused(activation, self.bias.dtype))
+
 
 BALANCES = ("none", "auxiliary", "bias")
 SCOPES = ("batch", "sequence")

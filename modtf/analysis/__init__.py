@@ -8,7 +8,6 @@ from etils import epy
 from modtf.analysis.intervals import intervals as intervals  # now, as a module has this name, too
 
 with epy.lazy_api_imports(globals()):
-    from modtf.analysis.contents import find_missing as find_missing
     from modtf.analysis.intervals import data_seed_means as data_seed_means
     from modtf.analysis.intervals import holm as holm
     from modtf.analysis.intervals import summarise as summarise
@@ -32,3 +31,4 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.tracking import judge_measures as judge_measures
     from modtf.analysis.tracking import learned_measures as learned_measures
     from modtf.analysis.tracking import print_judged as print_judged
+    from modtf.analysis.trained import find_missing as find_missing

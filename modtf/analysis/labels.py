@@ -8,8 +8,8 @@ import pandas as pd
 
 from modtf.results.schema import KIND
 from modtf.tasks.families import FAMILIES, Family, Option
+from modtf.tasks.family import RANDOM as RANDOM
 from modtf.tasks.task import Task
-from modtf.tasks.variants import RANDOM as RANDOM
 
 CHECKPOINT_WORDS = {
     "tail": "the mean over evaluations at the end of training",

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from modtf.analysis import contents
 from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.table import tables_of
-from modtf.analysis.trained import TrainedModels
+from modtf.analysis.trained import TrainedModels, contents, describe, how_corrected, how_trained
 from modtf.base.checks import check_choice
 from modtf.base.words import plural
 from modtf.results import find_cells, load_results
+from modtf.results.load import Progress
 from modtf.results.schema import CELL, SCORE
-from modtf.results.tables import Progress
 
 if TYPE_CHECKING:
     from modtf.pages.pictures import Picture
@@ -78,7 +77,7 @@ class Study(TrainedModels):
 
     def contents(self) -> pd.DataFrame:
         """Return one row per task type: its sizes, variants, numbers of models, how many diverged."""
-        return contents.contents(self.results)
+        return contents(self.results)
 
     def summary(
         self, by: Sequence[str] = (*CELL, *SCORE), over: Sequence[str] = (), **chosen: Any
@@ -103,8 +102,8 @@ class Study(TrainedModels):
         return "\n".join(
             [
                 tables_of(self.results, self.level),
-                *contents.how_trained(self.cells),
-                *contents.how_corrected(self.cells),
+                *how_trained(self.cells),
+                *how_corrected(self.cells),
             ]
         )
 
@@ -146,4 +145,4 @@ class Study(TrainedModels):
 
     def __repr__(self) -> str:
         missing = len(self.missing) if self.cells else None
-        return contents.describe(self.results, self.checkpoint, missing)
+        return describe(self.results, self.checkpoint, missing)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from importlib import import_module, util
 from pathlib import Path
 
-from modtf.base.termination import Terminated
+from modtf.base.process import Terminated
 
 
 class PluginError(ValueError):

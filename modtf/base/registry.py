@@ -1,12 +1,44 @@
-"""A registry, which maps names on the command line to code, and the options that the code takes."""
+"""Registries, which map names on the command line to code, and the parts of experiments, which they read."""
 
 import inspect
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from modtf.base.checks import check_name, did_you_mean
-from modtf.base.parts import parts_of_experiments
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+TABLE = "parts.toml"
+
+
+def parts_of_experiments(kind: str) -> dict[str, str]:
+    """Return the registered parts of a kind: name -> module that registers it.
+
+    A table has the experiment's place in reports, `order`, and a section for each kind of part. A
+    section maps modules of the folder to the names that they register, in the order of reports.
+
+    Example:
+        >>> parts_of_experiments("claim")["gt_modular_wins"]
+        'modtf.experiments.modarch.claims.performance'
+    """
+    return {
+        name: f"modtf.experiments.{folder}.{module}"
+        for folder, table in _tables()
+        for module, names in table.get(kind, {}).items()
+        for name in names.split()
+    }
+
+
+@cache
+def _tables() -> list[tuple[str, dict[str, Any]]]:
+    """Return (folder, table) of every experiment, in their order."""
+    paths = EXPERIMENTS.glob(f"*/{TABLE}")
+    tables = [(path.parent.name, tomllib.loads(path.read_text("utf-8"))) for path in paths]
+    return sorted(tables, key=lambda folder: folder[1]["order"])
+
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ def in_a_row(words: Sequence[str]) -> str:
 def command_line(command: str, *arguments: str, **flags: Any) -> str:
     """Return a line for the shell: a command of modtf with these arguments, then these flags.
 
-    `tests/launch/test_commands.py` finds every call of this function and tries its flags. It also runs the
+    `tests/launch/test_main.py` finds every call of this function and tries its flags. It also runs the
     commands that a command prints at its end.
 
     Example:

@@ -8,7 +8,7 @@ from modtf.tasks.cell import Cell
 
 
 class Engine(Protocol):
-    """Calls `modtf.engines.cell.work_on` for cells, in this process or elsewhere.
+    """Calls `modtf.engines.state.work_on` for cells, in this process or elsewhere.
 
     An engine tells nothing: progress, results and errors of cells are read from their files.
     """

@@ -16,11 +16,13 @@ import pandas as pd
 
 from modtf.base.checks import check_choice, check_path, check_type
 from modtf.base.files import check_writable, remove_unfinished, write_text
-from modtf.engines.lock import PATIENCE, Report, locked
 from modtf.engines.state import (
+    PATIENCE,
+    Report,
     check_identity,
     check_order,
     finishing,
+    locked,
     recorded_source,
     state_of,
     write_config,
@@ -34,8 +36,16 @@ from modtf.models.build import build_cell, trains_alone
 from modtf.models.own import MODELS, explained
 from modtf.results import schema
 from modtf.results.cells import read_config
-from modtf.results.manifest import MANIFEST, damage_of, write_manifest
-from modtf.results.schema import CONFIG, HISTORY, RESULTS, read_activations, read_values
+from modtf.results.schema import (
+    CONFIG,
+    HISTORY,
+    MANIFEST,
+    RESULTS,
+    damage_of,
+    read_activations,
+    read_values,
+    write_manifest,
+)
 from modtf.tasks.cell import Cell
 from modtf.tasks.population import Population
 from modtf.tasks.protocol import PLACES

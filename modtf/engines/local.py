@@ -24,12 +24,10 @@ from modtf.base.checks import check_integer
 from modtf.base.files import read_text, write_text
 from modtf.base.memory import memory_of
 from modtf.base.plugins import load_plugin
+from modtf.base.process import exit_on_sigterm
 from modtf.base.registry import resolve
-from modtf.base.termination import exit_on_sigterm
 from modtf.engines import register_engine
-from modtf.engines.lock import EVERY, StopError, holders, this_process
-from modtf.engines.state import is_open
-from modtf.engines.work import work_on
+from modtf.engines.state import EVERY, StopError, holders, is_open, this_process, work_on
 from modtf.results.schema import PRIVATE
 from modtf.tasks.cell import Cell
 from modtf.training.machine import default_workers, processors, thread_variables

@@ -10,8 +10,7 @@ from modtf.base.extras import need
 from modtf.base.plugins import load_plugin
 from modtf.base.registry import resolve
 from modtf.engines import register_engine
-from modtf.engines.lock import StopError
-from modtf.engines.work import work_on
+from modtf.engines.state import StopError, work_on
 from modtf.tasks.cell import Cell
 from modtf.training.machine import thread_variables
 

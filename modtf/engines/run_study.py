@@ -12,11 +12,20 @@ from typing import Any
 from modtf.base.plugins import load_plugin
 from modtf.base.words import plural, progress_bar
 from modtf.engines import Engine
-from modtf.engines.lock import LockedError, holders, is_locked, locked
-from modtf.engines.state import State, error_of, is_open, move_aside, state_of, write_asked
-from modtf.engines.work import TRAIN
-from modtf.results.manifest import MANIFEST, read_json
-from modtf.results.schema import ERROR
+from modtf.engines.state import (
+    TRAIN,
+    LockedError,
+    State,
+    error_of,
+    holders,
+    is_locked,
+    is_open,
+    locked,
+    move_aside,
+    state_of,
+    write_asked,
+)
+from modtf.results.schema import ERROR, MANIFEST, read_json
 from modtf.tasks.cell import Cell
 
 POLL = 1.0  # seconds between checks whether other processes still work on their cells

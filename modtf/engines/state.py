@@ -1,29 +1,143 @@
-"""The state of a cell on disk: it is finished once its manifest is written, which happens last."""
+"""The state of a cell on disk, its lock, and the work on it.
+
+A cell is finished once its manifest is written, which happens last. One process works on a cell at a time.
+Its lock is one of the operating system, and ends with its process. The file OUT/.modtf/locks/CELL.lock lies
+outside the cell's folder and is never removed: a process that waited for a removed file would lock nothing.
+A text file beside it names the holder, and counts the steps of its cell.
+"""
 
 import contextlib
+import errno
 import inspect
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator
+import socket
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modtf.base.files import remove_unfinished, write_text
+from filelock import FileLock, SoftFileLock, Timeout
+
+from modtf.base.files import FULL, read_text, remove_unfinished, write_text
 from modtf.base.registry import Registry
 from modtf.base.version import __version__
-from modtf.engines.lock import remove_left
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS, hash_of_source
 from modtf.models.routers import ROUTERS
 from modtf.results.cells import is_finished, read_config
-from modtf.results.manifest import MANIFEST, damage_of, read_json, write_manifest
-from modtf.results.schema import CONFIG, ERROR, PRIVATE
+from modtf.results.schema import CONFIG, ERROR, MANIFEST, PRIVATE, damage_of, read_json, write_manifest
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import FAMILIES
 from modtf.tasks.task import science_hash
 from modtf.training import checkpoint_file
+
+PATIENCE = 0.3  # seconds to wait for a lock: `is_locked` of another process takes it for less
+EVERY = 0.5  # seconds between two counts of steps
+UNKNOWN = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # the file system has no locks
+NO_LOCKS = "{} is on a file system that cannot lock files, so two processes might run the same cell. "
+NO_LOCKS += "Choose a folder on another file system as --out."
+
+Report = Callable[[int], None]  # receives the number of finished steps of a cell
+
+
+class StopError(ValueError):
+    """The reason why no cell of a study can run, such as a full disk."""
+
+
+class LockedError(ValueError):
+    """Another process works on the cell."""
+
+
+class NoLocksError(StopError):
+    """The study's file system does not support locks."""
+
+
+@contextmanager
+def locked(out: str | Path, name: str, patience: float = PATIENCE) -> Iterator[Report]:
+    """Hold the lock of the cell in folder `name` of a study against all other processes and threads.
+
+    It waits `patience` seconds for the lock, without a limit if that is -1. It yields a function of finished
+    steps, which `holders` then returns.
+
+    Raises `LockedError`, which names the holder; `NoLocksError` if the file system has no locks: filelock's
+    substitute outlives a killed process.
+    """
+    path = Path(out, PRIVATE, "locks", name + ".lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    holder, lock = path.with_suffix(".txt"), FileLock(path, fallback_to_soft=False)
+    try:
+        lock.acquire(timeout=patience)
+    except Timeout:
+        who = "another process"
+        with contextlib.suppress(OSError, ValueError):
+            who = read_text(holder).partition("\n")[0]
+        raise LockedError(
+            f"{Path(out, name)} is in use by {who}. Wait until it ends (run --wait), or choose another --out."
+        ) from None
+    except (NotImplementedError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in UNKNOWN:
+            raise
+        raise NoLocksError(NO_LOCKS.format(out)) from error
+    since, written = time.strftime("%Y-%m-%d %H:%M:%S"), 0.0
+
+    def report(steps: int) -> None:
+        nonlocal written
+        if time.monotonic() - written > EVERY:
+            written, new = time.monotonic(), holder.with_suffix(".new")
+            with contextlib.suppress(OSError):  # such as a full disk, which the cell reports
+                new.write_text(f"{this_process()} since {since}\n{steps}", encoding="utf-8")
+                new.replace(holder)
+
+    try:
+        if isinstance(lock, SoftFileLock):
+            raise NoLocksError(NO_LOCKS.format(out))
+        report(0)
+        yield report
+    finally:
+        with contextlib.suppress(OSError):
+            holder.unlink(missing_ok=True)
+        lock.release()
+
+
+def holders(out: str | Path) -> dict[str, tuple[str, int]]:
+    """Return which process works on a cell, and its finished steps, by the cell's folder.
+
+    A killed process may still be listed.
+    """
+    known = {}
+    for path in Path(out, PRIVATE, "locks").glob("*.txt"):
+        with contextlib.suppress(OSError, ValueError):
+            line, _, steps = read_text(path).partition("\n")
+            known[path.stem] = line.partition(" since ")[0], int(steps or 0)
+    return known
+
+
+def is_locked(out: str | Path, name: str) -> bool:
+    """Return whether a process works on a cell."""
+    try:
+        with locked(out, name):
+            return False
+    except LockedError:
+        return True
+
+
+def remove_left(out: str | Path, name: str = "*") -> None:
+    """Remove the file that names a cell's holder, if a kill left it behind and nobody holds the cell."""
+    for holder in Path(out, PRIVATE, "locks").glob(f"{name}.txt"):
+        with contextlib.suppress(NoLocksError, OSError):  # such as a read-only folder
+            is_locked(out, holder.stem)  # takes a free lock, and removes the file
+
+
+def this_process(process: int | None = None) -> str:
+    """Return the number and machine of this process, or of another one of this machine, for people to
+    read."""
+    return f"process {process or os.getpid()} on {socket.gethostname()}"
+
 
 SOURCE = "source"  # in the config: hash of a registered model's file; "router_source", ... of other parts
 
@@ -207,3 +321,51 @@ def finishing(cell: Cell, out: str | Path, state: State) -> Iterator[None]:
 def write_error(folder: Path, record: dict[str, Any]) -> None:
     """Record why a cell failed."""
     write_text(folder / ERROR, json.dumps({**record, "version": __version__}, indent=1))
+
+
+#: trains a cell: (cell, folder that holds the cell's folder, function that receives finished steps)
+CellFunction = Callable[[Cell, Path, Report], Any]
+TRAIN = "modtf.engines.cell:train_and_report"  # reference to the usual one
+
+
+def work_on(cell: Cell, out: str | Path, function: CellFunction) -> bool:
+    """Run a cell, unless it has ended; return False if another process works on it.
+
+    A failure is recorded with its traceback in the cell's folder, next to the checkpoint. Raise `StopError`
+    if the disk is full.
+    """
+    try:
+        with locked(out, cell.folder, patience=0.0) as report:
+            state = state_of(cell, out)
+            if state.name not in ("finished", "failed"):
+                _record_failure(cell, Path(out), state, function, report)
+        return True
+    except LockedError:
+        return False
+    except Exception as error:
+        if not _is_disk_full(error):
+            raise
+        raise StopError(f"the disk of {out} is full; free some space and rerun the command") from error
+
+
+def _record_failure(cell: Cell, out: Path, state: State, function: CellFunction, report: Report) -> None:
+    """Train a cell, and record its failure if it fails."""
+    try:
+        with finishing(cell, out, state):
+            function(cell, out, report)
+    except Exception as error:
+        if _is_disk_full(error):
+            raise
+        line = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+        (out / cell.folder).mkdir(exist_ok=True)
+        record = {"message": line, "traceback": traceback.format_exc(), "where": this_process()}
+        write_error(out / cell.folder, record)
+
+
+def _is_disk_full(error: BaseException | None) -> bool:
+    """Return whether an error, or its cause, is a full disk."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL:
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -23,8 +23,8 @@ from modtf.models.kernels.by_device import kernels
 from modtf.results.schema import DIVERGED, write_activations, write_history, write_results
 from modtf.tasks.cell import UNSAFE, Cell
 from modtf.tasks.families import IID
+from modtf.tasks.family import TRAINER
 from modtf.tasks.population import Population
-from modtf.tasks.variants import TRAINER
 from modtf.training.callbacks.tensorboard import TensorBoardWriter
 from modtf.training.trainer import TrainerContext
 

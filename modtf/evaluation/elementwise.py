@@ -6,7 +6,7 @@ from typing import Any
 from keras import ops
 
 from modtf.base.registry import resolve
-from modtf.tasks.settings import SETTINGS
+from modtf.tasks.condition import SETTINGS
 
 
 def absolute_error(target, output):

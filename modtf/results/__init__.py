@@ -1,9 +1,9 @@
 """Results of cells on disk: their schema, how to find them, and how to read them as one tidy table."""
 
-from modtf.results.activations import Activations as Activations
-from modtf.results.activations import load_activations as load_activations
 from modtf.results.cells import CellFolder as CellFolder
 from modtf.results.cells import find_cells as find_cells
+from modtf.results.load import Activations as Activations
+from modtf.results.load import load_activations as load_activations
 from modtf.results.load import load_history as load_history
 from modtf.results.load import load_results as load_results
 from modtf.results.load import with_categories as with_categories

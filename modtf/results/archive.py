@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from modtf.base.files import LARGEST, atomic_path, check_ratio, regular_file, scratch_folder
 from modtf.base.version import __version__
 from modtf.base.words import plural
-from modtf.results.manifest import MANIFEST, READ, write_manifest
-from modtf.results.schema import ACTIVATION, CONFIG, read_activations
+from modtf.results.schema import ACTIVATION, CONFIG, MANIFEST, READ, read_activations, write_manifest
 
 if TYPE_CHECKING:
     from modtf.results.cells import CellFolder

@@ -11,8 +11,18 @@ from typing import Any
 
 from modtf.base.files import read_text, walk
 from modtf.results.archive import SUFFIX, unpacked
-from modtf.results.manifest import MANIFEST, damage_of, read_json
-from modtf.results.schema import ACTIVATION, CELL, CONFIG, CORRECTIONS, HISTORY, PRIVATE, RESULTS
+from modtf.results.schema import (
+    ACTIVATION,
+    CELL,
+    CONFIG,
+    CORRECTIONS,
+    HISTORY,
+    MANIFEST,
+    PRIVATE,
+    RESULTS,
+    damage_of,
+    read_json,
+)
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import FAMILIES
 from modtf.tasks.task import science_hash

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from modtf.models.architectures.closed_form import SIZES, Size, num_parameters
+from modtf.models.architectures.sizes import SIZES, Size, num_parameters
 from modtf.models.own import MODELS
 from modtf.tasks.cell import Cell
 from modtf.tasks.memory import cell_bytes

@@ -11,7 +11,7 @@ from typing import Any
 from modtf.base.checks import check_choice, did_you_mean
 from modtf.base.plugins import PluginError, load_plugin
 from modtf.base.registry import Registry
-from modtf.studies.point import check_cells
+from modtf.studies.grid import check_cells
 from modtf.tasks.cell import Cell
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modtf.base.checks import check_integer, check_options, check_type
+from modtf.tasks.family import PUBLISHED
 from modtf.tasks.population import Population
 from modtf.tasks.protocol import Evaluation, Protocol, Training
 from modtf.tasks.task import Task, science_hash
-from modtf.tasks.variants import PUBLISHED
 
 VARIANTS = tuple(variant.name for variant in PUBLISHED)
 

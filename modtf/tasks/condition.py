@@ -1,13 +1,15 @@
-"""Named conditions, under which a trained model is tested."""
+"""Conditions, under which a trained model is tested, and settings: the type of prediction and its loss."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from modtf.base.checks import check_attributes, check_choice, check_integer, check_name, is_number
+from modtf.base.registry import Registry
 
 if TYPE_CHECKING:
     import numpy as np
+
 
 IID = "iid"  # the condition of training, meant by names without a condition
 #: conditions that results add: tokens with frequent and with rare rules. A family's own have other names
@@ -113,3 +115,57 @@ def published_conditions(
             names = "_".join(name) or IID, ", ".join(label) or "as in training"
             conditions.append(Condition(*names, not name, scale, length))
     return tuple(conditions)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One type of target: the loss that is minimised, and the measure of performance.
+
+    `loss` and `error` are functions of (target, output) in `keras.ops`, or lazy references
+    "package.module:function". They return a number for every target, and reduce an axis of the output that
+    the target lacks (logits). An error is 0 or 1 for every target; results hold its mean in percent.
+
+    Args:
+        name: in flags, tasks and results.
+        loss: the loss that training minimises.
+        error: None if the setting has none.
+        performance: the measure by which models are compared, "loss" or "error".
+        output_width: maps a task to the model's numbers per target, None for one number without an axis;
+            by default as many as the target has.
+        target_dtype: the dtype of targets, "float32" or "int32".
+        target: maps the output of a rule to the target, with the operations of any backend.
+
+    Example:
+        >>> SETTINGS["classification"].performance
+        'error'
+    """
+
+    name: str
+    loss: Any
+    error: Any = None
+    performance: str = "loss"
+    output_width: Callable[[Any], int | None] = lambda task: task.target_width
+    target_dtype: str = "float32"
+    target: Callable[[Any], Any] = lambda output: output
+
+    def __post_init__(self) -> None:
+        check_name("a setting", self.name)
+        known = ("loss",) if self.error is None else ("loss", "error")
+        check_choice(f"The setting {self.name!r}: performance", self.performance, known)
+        check_choice(f"The setting {self.name!r}: target_dtype", self.target_dtype, ("float32", "int32"))
+
+
+SETTINGS: Registry[Setting] = Registry("setting")
+
+
+_OF = "modtf.evaluation.elementwise"
+
+for _setting in (
+    Setting("regression", f"{_OF}:absolute_error"),
+    Setting("classification", f"{_OF}:cross_entropy", f"{_OF}:misclassified", "error",
+            target=lambda output: output >= 0),
+    Setting("categorical", f"{_OF}:categorical_cross_entropy", f"{_OF}:wrong_class", "error",
+            lambda task: task.family.num_classes(task), "int32"),
+    Setting("distribution", f"{_OF}:divergence"),
+):  # fmt: skip
+    SETTINGS.add(_setting.name, _setting, str(_setting.loss))

@@ -1,20 +1,154 @@
-"""The description of a family of tasks. It needs no TensorFlow: data and architecture are lazy references."""
+"""Families of tasks, their options and variants. No TensorFlow: data and architectures are references."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from modtf.base.checks import check_choice
-from modtf.tasks.condition import IID, Condition
+from modtf.base.checks import (
+    check_attributes,
+    check_choice,
+    check_integer,
+    check_name,
+    check_number,
+    check_options,
+    is_number,
+)
+from modtf.tasks.condition import IID, SETTINGS, Condition
 from modtf.tasks.observed import Place, Probe
-from modtf.tasks.option import Option as Option
-from modtf.tasks.settings import SETTINGS
-from modtf.tasks.variants import PUBLISHED, Variant
 
 if TYPE_CHECKING:
     from modtf.tasks.protocol import Preset, Training
     from modtf.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Option:
+    """A choice that a family leaves to its tasks, in addition to setting, rules and data seed.
+
+    It has either `choices`, or the bounds `low` and `high` of a number.
+    """
+
+    name: str
+    default: Any
+    description: str  # for --help
+    choices: tuple[Any, ...] | None = None
+    low: float = 0.0
+    high: float = float("inf")
+    #: whether the option always enters the task's name and random numbers, or only if it is not the default.
+    #: In the latter case a family may gain an option without changing its old tasks
+    always_named: bool = False
+    #: whether the option enters the random numbers. False: tasks that differ in it alone have the same
+    #: examples and initial weights, so that they can be compared in pairs
+    keyed: bool = True
+    #: whether a family gained the option after results were published. At its default it is then absent from
+    #: `Task.to_dict`, so that old cells keep their hashes
+    later: bool = False
+    integer: bool = False  # whether a number must be whole
+
+    def __post_init__(self) -> None:
+        check_name("an option", self.name)
+        kinds = dict.fromkeys(("always_named", "keyed", "later", "integer"), bool)
+        check_attributes(f"The option {self.name!r}", self, description=str, **kinds)
+        what, choices = f"The option {self.name!r} has", self.choices
+        several = isinstance(choices, tuple | list) and bool(choices)
+        if choices is not None and not (several and all(isinstance(c, str) or is_number(c) for c in choices)):
+            raise ValueError(f"{what} choices={choices!r}; expected several texts or numbers, or None.")
+        if not is_number(self.low) or not is_number(self.high) or not self.low < self.high:
+            raise ValueError(f"{what} low={self.low!r} and high={self.high!r}; expected numbers, low < high.")
+        try:
+            object.__setattr__(self, "default", self.check(self.default))  # 1 and 1.0 are one task, one hash
+        except ValueError as error:
+            raise ValueError(f"{what} a default that is not valid: {error}") from error
+
+    def check(self, value: Any) -> Any:
+        """Return the value. Raise `ValueError` unless it is allowed."""
+        if self.choices is None and self.integer:
+            whole = int(value) if isinstance(value, float) and value.is_integer() else value
+            low, high = (int(end) if math.isfinite(end) else None for end in (self.low, self.high))
+            return check_integer(self.name, whole, -(2**63) if low is None else low, high)
+        if self.choices is None:
+            return check_number(self.name, value, self.low, self.high)
+        check_choice(self.name, value, self.choices)
+        return next(choice for choice in self.choices if choice == value)  # not an equal NumPy number
+
+    def show(self, value: Any) -> str:
+        """Return the value as a task's name shows it: "v2", "noise0.1"."""
+        if isinstance(value, str):
+            return value
+        short = f"{value:g}"
+        return self.name + (short if float(short) == value else repr(value))
+
+
+TRAINER = "modtf.training.plain:plain"  # the default trainer
+ROUTER = "router."  # prefix of a router's options among a model's
+RANDOM = "random"  # the row of random routing in tables and figures, which no variant may have
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The definition of a variant: the model and trainer of a name.
+
+    Args:
+        name: in flags, cells and results.
+        title: the name for readers; by default `name`.
+        router: the registered router, or registered model, to use; by default the one of the same name.
+        model: fixed options, the architecture's by their names and the router's as "router.NAME". Callers
+            cannot change them.
+        trainer: a function of a context, see `modtf.training.trainer`, or a lazy reference
+            "package.module:function" to one. The default trains on the "train" stream of the task, from start
+            to end, after a warm start of the router if requested.
+        by_default: whether commands and studies run it by default.
+        architecture: the name of its network; by default the family's.
+
+    Example:
+        >>> Variant("two_of_all", "2 of all", router="top_k", model={"router.k": 2}).router
+        'top_k'
+    """
+
+    name: str
+    title: str = ""
+    router: str = ""
+    model: Mapping[str, Any] | None = None
+    trainer: Any = TRAINER
+    by_default: bool = True
+    architecture: str = ""
+
+    def __post_init__(self) -> None:
+        check_name("a variant", self.name)
+        if self.name == RANDOM:
+            raise ValueError(
+                f"A variant, router or model cannot have the name {RANDOM!r}, which tables and figures give "
+                "to random routing. Choose another name."
+            )
+        object.__setattr__(self, "title", self.title or self.name)
+        object.__setattr__(self, "router", self.router or self.name)
+        what = f"The variant {self.name!r}"
+        check_attributes(what, self, title=str, router=str, architecture=str)
+        object.__setattr__(self, "model", check_options(f"{what}: model", self.model or {}))
+        if not (isinstance(self.trainer, str) or callable(self.trainer)):
+            raise ValueError(
+                f'{what} has trainer={self.trainer!r}; expected a function or "module:function".'
+            )
+
+    def options(self, router: Mapping[str, Any], model: Mapping[str, Any]) -> tuple[dict, dict]:
+        """Return the options of router and model, including those that the variant fixes. Raise `ValueError`
+        if a fixed option is given."""
+        asked = {**{ROUTER + name: value for name, value in router.items()}, **model}
+        fixed: Mapping[str, Any] = self.model or {}
+        for name in asked:
+            if name in fixed:
+                raise ValueError(
+                    f"{name}={asked[name]!r}: the variant {self.name!r} fixes {name}={fixed[name]!r}. Leave "
+                    "it out."
+                )
+        of_router = {n.removeprefix(ROUTER): v for n, v in fixed.items() if n.startswith(ROUTER)}
+        of_model = {n: v for n, v in fixed.items() if not n.startswith(ROUTER)}
+        return {**of_router, **router}, {**of_model, **model}
+
+
+#: from least to most informed: the default of commands and studies
+PUBLISHED = tuple(map(Variant, ("monolithic", "modular", "modular_op", "gt_modular")))
 
 
 class Family:

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modtf.base.checks import check_choice, check_integer
-from modtf.tasks.condition import Condition
+from modtf.tasks.condition import SETTINGS, Condition
 from modtf.tasks.families import FAMILIES, Family
 from modtf.tasks.observed import Place
-from modtf.tasks.settings import SETTINGS
 
 SPLITS = ("train", "validation", "test")
 FIELDS = ("arch", "setting", "num_rules", "data_seed")
@@ -23,7 +22,7 @@ class Task:
         arch: the name of the family, which sets the rules and the default network: mlp, mha, rnn,
             vqa_mnist, sqoop, corruptions or a registered one.
         setting: "regression"; "classification", whether the output is at least 0; or another setting of the
-            family, see `modtf.tasks.settings`. The default is the family's first.
+            family, see `modtf.tasks.condition`. The default is the family's first.
         num_rules: R, at least 2; optional if the family fixes it.
         data_seed: the number of the task within its type; 0-4 are the published ones.
         **options: the family's own options, such as `search="v2"` (mha) or `target="state"` (rnn). They are

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 
 from modtf.base.words import plural
-from modtf.models.architectures.closed_form import SIZES, num_parameters
+from modtf.models.architectures.sizes import SIZES, num_parameters
 from modtf.tasks.cell import Cell
 from modtf.training.arithmetic import step_flops
 from modtf.training.machine import has_gpu

@@ -14,7 +14,7 @@ from modtf.analysis.table import PERCENT
 from modtf.engines.state import state_of
 from modtf.pages.text import plural, text_table
 from modtf.results.schema import HISTORY, read_values
-from modtf.studies.point import OPTIONS
+from modtf.studies.grid import OPTIONS
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import IID
 from modtf.tasks.protocol import tail_of

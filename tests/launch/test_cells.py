@@ -15,9 +15,9 @@ from modtf.studies import load_study
 from modtf.tasks.cell import VARIANTS
 from modtf.tasks.families import FAMILIES, register_family
 from modtf.tasks.families.mlp import MLP
+from modtf.tasks.family import Variant
 from modtf.tasks.protocol import Protocol
 from modtf.tasks.task import Task
-from modtf.tasks.variants import Variant
 
 
 def cells(*arguments):

@@ -119,13 +119,6 @@ def test_plugins_among_other_flags():
     assert plugins_given(given.split()) == ["a.py", "b"]
 
 
-def test_help_is_what_the_file_says_and_the_flags(command):
-    status, shown, _ = command(failing(AssertionError("it ran")), "--help")
-    assert status == 0
-    assert shown.startswith(str(__doc__))
-    assert "  --rules=2                 How many.\n" in shown
-
-
 def test_tensorflow_is_imported_in_silence():
     code = (
         "import os, modtf; "

@@ -76,7 +76,7 @@ def test_the_example_ships_with_the_package_and_needs_no_file(tmp_path):
     done = python("launch/measure.py", "--example", f"--out={tmp_path / 'again'}", cwd=ROOT)
     assert [line for line in shown.strip().splitlines() if line not in done.stdout] == []
     pages = tmp_path / "again" / "measures.html", ROOT / "docs" / "example_report.html"
-    committed, again = (re.sub("base64,[^\"]*", "", path.read_text("utf-8")) for path in pages)
+    committed, again = (re.sub('base64,[^"]*', "", path.read_text("utf-8")) for path in pages)
     assert committed == again, "write docs/example_report.html again: modtf measure --example --out=FOLDER"
     frame = written(tmp_path / module.EXAMPLE_OUT)
     assert frame["layer_name"].unique().tolist() == ["layer1", "layer2"]
@@ -162,33 +162,11 @@ def test_the_options_reach_the_measures(arrays, tmp_path):
     assert page.read_text() == text
 
 
-def test_labels_may_be_names(arrays, tmp_path):
-    names = np.array(NAMES)[arrays["labels"]]
-    routing = Routing.read(saved(tmp_path / "x.npz", arrays, labels=names))
-    assert routing.names.labels == tuple(sorted(NAMES))
-    (layer, *_) = routing.measure(permutations=0, label_probs=[0.5, 0.3, 0.2])
-    expected = ", ".join(f"{name} = {p}" for name, p in zip(sorted(NAMES), (0.5, 0.3, 0.2), strict=True))
-    assert f"Frequencies of labels: {expected}. Intervals" in layer.how
-    of_names = modtf.measure_activations(
-        arrays["activations"], names, label_probs=[0.5, 0.3, 0.2], permutations=0
-    )
-    assert of_names[0].how.split(" Chance")[0] == layer.how.split(" Chance")[0]
-    assert routing.labels is not None
-    assert [routing.names.label(number) for number in routing.labels] == names.tolist()
-
-
 def test_arrays_are_mapped_and_not_read(arrays, tmp_path):
     stored = Arrays(saved(tmp_path / "x.npz", arrays))
     assert isinstance(stored["activations"], np.memmap)
     np.testing.assert_array_equal(stored["activations"], arrays["activations"])
     assert sorted(stored) == ["activations", "labels"]
-
-
-def test_a_damaged_token_is_named(arrays, tmp_path):
-    spoilt = arrays["activations"].copy()
-    spoilt[1, 333, 0] = np.nan
-    with pytest.raises(ValueError, match="token 333 are"):
-        Routing.read(saved(tmp_path / "y.npz", arrays, activations=spoilt)).measure()
 
 
 #: flags, arrays, and what is said against them

@@ -12,7 +12,7 @@ from processes import python
 from simulated_results import write_cell
 
 from modtf import Study, launch
-from modtf.analysis.report.findings import findings
+from modtf.analysis.report.sections import findings
 from modtf.launch.cells import cells_of_flags
 from modtf.launch.run import announce, command, main
 from modtf.results import load_results

@@ -19,7 +19,6 @@ from modtf.metrics import (
     load_variation,
     measure_all,
     routing_entropy,
-    rule_distributions,
     top_label_share,
     uniform_activation,
 )
@@ -81,12 +80,6 @@ def test_known_answers(case, groups):
     assert values == pytest.approx({name: expected[name] for name in values}, abs=1e-12, nan_ok=True)
 
 
-def test_adaptation_of_one_module_for_all():
-    # q = (1, 0, 0, 0): the largest p is too small by 1 - p_max; the others together are too large by as much.
-    largest = rule_distributions(4).max(axis=1)
-    assert measure_all(ONE_FOR_ALL)["adaptation"] == pytest.approx(2 * (1 - largest).mean())
-
-
 @pytest.mark.parametrize(("num_rules", "num_modules"), [(2, 2), (8, 8), (32, 32), (3, 5), (5, 3), (7, 2)])
 def test_the_random_row(num_rules, num_modules):
     values = measure_all(uniform_activation(num_rules, num_modules))
@@ -98,10 +91,6 @@ def test_unequal_rules():
     # p(m) = 0.7, 0.3, so shortfall 0.2 of at most 0.5; everything else is one rule, one module.
     values = measure_all(np.eye(2), rule_probs=[0.7, 0.3])
     assert list(values.values()) == pytest.approx([0.4, 0.4, 0, 0, 0], abs=1e-12)
-
-
-def test_alignment_weights_rules_by_their_probability():
-    assert measure_all([[1, 0], [1, 0]], rule_probs=[0.9, 0.1])["alignment"] == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("probs", [[0.25] * 4, [0.4, 0.3, 0.2, 0.1], [0.48, 0.24, 0.16, 0.12]])

@@ -6,11 +6,11 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from activation_strategies import FAST, adaptation_by_hand, distributions, matrices
+from activation_strategies import FAST, adaptation_by_hand, matrices
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modtf.metrics import adaptation_from_usage, measure_all, rule_distributions
+from modtf.metrics import measure_all
 
 
 def use(A):
@@ -58,37 +58,6 @@ def test_modules_that_are_never_used_change_no_specialisation(A, spare):
     for name in ("alignment", "inverse_mutual_information", "adaptation"):
         assert padded[name] == pytest.approx(values[name], abs=1e-12)
     assert padded["collapse_worst"] == 1
-
-
-@FAST
-@given(A=matrices(max_size=4, square=True), copies=st.integers(2, 3))
-def test_splitting_every_rule_into_equal_ones_changes_nothing(A, copies):
-    values, split = measure_all(A), measure_all(np.repeat(A, copies, axis=0))
-    for name in values.keys() - {"adaptation"}:
-        assert split[name] == pytest.approx(values[name], abs=1e-9)
-
-
-@FAST
-@given(data=st.data(), num_rules=st.integers(3, 6), num_modules=st.integers(2, 5))
-def test_no_router_with_too_few_modules_beats_the_bound_of_adaptation(data, num_rules, num_modules):
-    A = data.draw(distributions((num_rules, num_modules)))
-    p = rule_distributions(num_rules)
-    bound = 2 * np.sort(p, axis=1)[:, ::-1][:, num_modules:].sum(axis=1).mean()
-    assert measure_all(A)["adaptation"] >= bound - 1e-12
-
-
-def test_the_bound_of_adaptation_is_reached():
-    """A router that knows the rule frequencies reaches it, by sending the surplus to one module."""
-    p = rule_distributions(4)
-    ordered = np.sort(p, axis=1)[:, ::-1]
-    usage = np.stack([ordered[:, 0] + ordered[:, 2:].sum(axis=1), ordered[:, 1]], axis=1)
-    assert adaptation_from_usage(p, usage) == pytest.approx(2 * ordered[:, 2:].sum(axis=1).mean())
-
-
-@pytest.mark.parametrize(("num_rules", "num_modules"), [(4, 2), (6, 3), (6, 2), (2, 5)])
-def test_the_best_match_is_perfectly_informed(num_rules, num_modules):
-    A = np.eye(num_modules)[np.arange(num_rules) % num_modules]
-    assert measure_all(A)["inverse_mutual_information"] == pytest.approx(0, abs=1e-12)
 
 
 def test_equal_use_is_out_of_reach_where_modules_do_not_divide_rules():

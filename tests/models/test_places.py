@@ -13,8 +13,8 @@ from modtf import Task, build, load_model
 from modtf.models import ModularModel
 from modtf.models.architectures import ARCHITECTURES
 from modtf.tasks.families import FAMILIES
+from modtf.tasks.family import Variant
 from modtf.tasks.observed import Place
-from modtf.tasks.variants import Variant
 
 R, CLASSES = 3, 5
 

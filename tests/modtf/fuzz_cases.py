@@ -34,7 +34,7 @@ from modtf.routing import Experts, Names, Routing, measuring
 from modtf.routing.analyses.registry import ANALYSES
 from modtf.studies import Grid
 from modtf.tasks.families import FAMILIES
-from modtf.tasks.variants import Variant
+from modtf.tasks.family import Variant
 
 TASK = Task(num_rules=3)
 FEW = Evaluation(batches=2, batch_size=8, tokens=24, activation_batch_size=8, draws=1, conditions=("iid",))

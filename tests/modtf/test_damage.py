@@ -26,8 +26,7 @@ from modtf.experiments.modarch.studies.scorecard import FULL
 from modtf.results import find_cells, load_activations, load_history, load_results
 from modtf.results.archive import write_archive
 from modtf.results.cells import read_config
-from modtf.results.manifest import MANIFEST, write_manifest
-from modtf.results.schema import ERROR
+from modtf.results.schema import ERROR, MANIFEST, write_manifest
 from modtf.tuning.search import DEFINITION, TRIALS, find_searches
 from modtf.tuning.trials import trials_of
 

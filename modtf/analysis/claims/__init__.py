@@ -21,17 +21,17 @@ with epy.lazy_api_imports(globals()):
     from modtf.analysis.claims.judge import SUPPORTED as SUPPORTED
     from modtf.analysis.claims.judge import UNDECIDED as UNDECIDED
     from modtf.analysis.claims.judge import VERDICTS as VERDICTS
+    from modtf.analysis.claims.judge import decisive as decisive
+    from modtf.analysis.claims.judge import evidence_words as evidence_words
+    from modtf.analysis.claims.judge import in_words as in_words
     from modtf.analysis.claims.judge import judge_all as judge_all
     from modtf.analysis.claims.judge import learning_words as learning_words
+    from modtf.analysis.claims.judge import letters as letters
+    from modtf.analysis.claims.judge import number_words as number_words
+    from modtf.analysis.claims.judge import print_claims as print_claims
     from modtf.analysis.claims.registry import CLAIMS as CLAIMS
     from modtf.analysis.claims.registry import Claim as Claim
     from modtf.analysis.claims.registry import register_claim as register_claim
-    from modtf.analysis.claims.words import decisive as decisive
-    from modtf.analysis.claims.words import evidence_words as evidence_words
-    from modtf.analysis.claims.words import in_words as in_words
-    from modtf.analysis.claims.words import letters as letters
-    from modtf.analysis.claims.words import number_words as number_words
-    from modtf.analysis.claims.words import print_claims as print_claims
     from modtf.analysis.learned import has_learned as has_learned
     from modtf.analysis.learned import learned_by_variant as learned_by_variant
     from modtf.analysis.learned import shares_learned as shares_learned

@@ -12,8 +12,7 @@ from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import SAME, compare_pairs
 from modtf.analysis.report import sections
-from modtf.analysis.report.questions import question_sections
-from modtf.analysis.report.words import WORDS
+from modtf.analysis.report.sections import WORDS, question_sections
 from modtf.analysis.trained import TrainedModels
 from modtf.base.checks import check_choice
 from modtf.base.files import replacing, write_csv, write_text

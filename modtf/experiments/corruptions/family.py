@@ -8,9 +8,9 @@ import numpy as np
 
 from modtf.experiments.corruptions.conditions import DATASETS, GROUPS, RULES, name_of, orders, padded
 from modtf.tasks.families import IID, Condition, Family, Option, register_family
+from modtf.tasks.family import Variant
 from modtf.tasks.observed import Probe
 from modtf.tasks.protocol import Evaluation, Preset, Protocol, Training
-from modtf.tasks.variants import Variant
 
 if TYPE_CHECKING:
     from modtf.tasks.task import Task

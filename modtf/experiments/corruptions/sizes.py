@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 from modtf.experiments.corruptions.conditions import CORRUPTIONS, DATASETS
-from modtf.models.architectures.closed_form import dense, register_size
+from modtf.models.architectures.sizes import dense, register_size
 from modtf.tasks.cell import Cell
 
 COLOURS = 3  # channels of an image

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtf.tasks.condition import IID, Condition
 from modtf.tasks.families import Family, Option, register_family
+from modtf.tasks.family import Variant
 from modtf.tasks.observed import Place, Probe
 from modtf.tasks.protocol import Evaluation, Preset, Protocol, Training
-from modtf.tasks.variants import Variant
 
 if TYPE_CHECKING:
     from modtf.tasks.task import Task

@@ -1,7 +1,7 @@
 """The parameters of the language model in closed form."""
 
 from modtf.experiments.languages.family import LAYERS
-from modtf.models.architectures.closed_form import dense, mixture, register_size
+from modtf.models.architectures.sizes import dense, mixture, register_size
 from modtf.tasks.cell import Cell
 
 

@@ -8,8 +8,8 @@ from modtf.experiments.questions.question import QUESTIONS, Question
 from modtf.tasks.condition import Condition
 from modtf.tasks.families import Option, register_family
 from modtf.tasks.families.presets import TAIL
+from modtf.tasks.family import Variant
 from modtf.tasks.protocol import Evaluation, Preset, Protocol, Training
-from modtf.tasks.variants import Variant
 
 if TYPE_CHECKING:
     from modtf.tasks.task import Task

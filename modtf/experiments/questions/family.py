@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from modtf.experiments.questions.library import ROUTED_ENCODER, Library
 from modtf.experiments.questions.question import PLACES, Question
-from modtf.tasks.family import Family
+from modtf.tasks.family import Family, Variant
 from modtf.tasks.observed import Place
-from modtf.tasks.variants import Variant
 
 if TYPE_CHECKING:
     from modtf.tasks.task import Task

@@ -5,7 +5,7 @@ from itertools import pairwise
 from modtf.experiments.questions.family import question_of
 from modtf.experiments.questions.library import CONVOLUTIONS, ROUTED_ENCODER, Library
 from modtf.experiments.questions.question import CLASSIFIER, PLACES
-from modtf.models.architectures.closed_form import dense, register_size
+from modtf.models.architectures.sizes import dense, register_size
 from modtf.tasks.cell import Cell
 
 #: FiLM at width 64: word vectors 200, the GRU's state 1,024, the projection 512, the hidden layer 1,024

@@ -9,8 +9,8 @@ from modtf.experiments.questions.question import RELATIONS, Question
 from modtf.tasks.condition import Condition
 from modtf.tasks.families import Option, register_family
 from modtf.tasks.families.presets import TAIL
+from modtf.tasks.family import Variant
 from modtf.tasks.protocol import Evaluation, Preset, Protocol, Training
-from modtf.tasks.variants import Variant
 
 if TYPE_CHECKING:
     from modtf.tasks.task import Task

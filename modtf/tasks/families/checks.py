@@ -4,11 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modtf.base.checks import check_attributes, check_choice, check_integer
-from modtf.tasks.condition import IID, Condition
-from modtf.tasks.family import Family
-from modtf.tasks.option import Option
-from modtf.tasks.settings import SETTINGS
-from modtf.tasks.variants import Variant
+from modtf.tasks.condition import IID, SETTINGS, Condition
+from modtf.tasks.family import Family, Option, Variant
 
 #: names that mean something else: attributes of every task, and settings of a cell
 TAKEN = {

@@ -9,8 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtf.tasks.condition import Condition
-from modtf.tasks.family import Family
-from modtf.tasks.option import Option
+from modtf.tasks.family import Family, Option
 
 if TYPE_CHECKING:
     from modtf.tasks.protocol import Training

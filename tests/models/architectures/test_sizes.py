@@ -8,7 +8,7 @@ import modtf
 from modtf import Cell, Task, build
 from modtf.models.architectures.sizes import check_size, check_width, least_parameters
 from modtf.studies import load_study
-from modtf.studies.point import check_memory
+from modtf.studies.grid import check_memory
 from modtf.tasks.cell import VARIANTS
 from modtf.tasks.families import with_free_rules
 from modtf.tasks.protocol import PRESETS, Protocol, preset

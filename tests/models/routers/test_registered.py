@@ -11,7 +11,7 @@ from model_checks import check_members, depends_only_on_rule
 
 from modtf import Population, Task, build
 from modtf.models.initial import InitialWeights
-from modtf.models.kernels.choice import largest
+from modtf.models.kernels.sums import largest
 from modtf.models.routers import ROUTERS, default_variants, make_router
 from modtf.models.routers.base import RouterSetup
 from modtf.tasks.cell import VARIANTS

@@ -13,8 +13,14 @@ import pandas as pd
 from modtf import Cell, Evaluation, Protocol, Study, Training
 from modtf.metrics import measure_population
 from modtf.results import with_categories
-from modtf.results.manifest import write_manifest
-from modtf.results.schema import CONFIG, VARIANTS, write_activations, write_history, write_results
+from modtf.results.schema import (
+    CONFIG,
+    VARIANTS,
+    write_activations,
+    write_history,
+    write_manifest,
+    write_results,
+)
 from modtf.tasks.families import IID
 from modtf.tasks.task import Task, science_hash
 

@@ -161,16 +161,6 @@ def test_labels_of_random_routing_do_not_decide_which_sizes_are_averaged(undrawn
     assert "Incomplete" not in picture.note
 
 
-def test_a_variant_that_is_named_like_random_routing_is_a_model():
-    named = {"modular": "random (mine)"}
-    frame = results_of(variants=["modular", "gt_modular"], rules=[4], data_seeds=[0, 1], checkpoints=["tail"])
-    study = Study(frame.assign(variant=frame["variant"].astype(str).replace(named)))
-    _, note = average(study, performance(study.results), ["kind", "where", "measure", "variant"])
-    assert "Each mean over 4 models" in note
-    alone = Study(study.results.drop(columns="router").query("variant == 'random (mine)'"))
-    assert average(alone, performance(alone.results), ["kind", "where", "measure", "variant"])[1] == note
-
-
 def test_random_routing_has_no_tasks_and_every_size_has_the_same_weight(undrawn):
     """The first data seed of R = 4 is another one than that of R = 2 and 8."""
     sizes = {"variants": ["modular"], "checkpoints": ["tail"]}

@@ -100,6 +100,7 @@ def test_holm_keeps_the_order_and_lies_between_the_p_value_and_that_times_their_
     assert (np.diff(np.array(corrected)[np.argsort(p, kind="stable")]) >= 0).all()
 
 
+@pytest.mark.slow
 def test_who_looks_after_five_and_after_ten_tasks_supports_more_often():
     """docs/statistics.md: 4.3% in place of 2.5%."""
     looked = runpy.run_path(str(ROOT / "docs" / "scripts" / "simulate_intervals.py"))["looked_twice"](100_000)
@@ -112,6 +113,7 @@ def found():
     return table.set_index(["shape", "method", "tasks"]).sort_index()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["normal", "heavy tails"])
 def test_student_t_alone_is_honest_where_tasks_are_symmetric(found, shape):
     rows = found.loc[(shape, "Student's t")]
@@ -121,6 +123,7 @@ def test_student_t_alone_is_honest_where_tasks_are_symmetric(found, shape):
         assert found.loc[(shape, other, 3), "false_support"] > 0.06
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["skewed left", "skewed right"])
 def test_skewed_tasks_are_the_limit_of_it(found, shape):
     """docs/statistics.md says so: no method is honest there with few tasks, and this one is not the worst."""
@@ -129,6 +132,7 @@ def test_skewed_tasks_are_the_limit_of_it(found, shape):
     assert rows[3] > found.loc[(shape, "bootstrap-t", 3), "coverage"] + 0.07
 
 
+@pytest.mark.slow
 def test_rules_are_no_more_tasks(found):
     rows = found.loc[("normal", "percentile bootstrap, R as tasks")]
     assert (rows["coverage"] < 0.8).all()

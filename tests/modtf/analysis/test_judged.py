@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from simulated_results import World, cells_of, study_of, write_cell
+from simulated_results import World, cells_of, results_of, study_of, write_cell
 
 from modtf import metrics
 from modtf.analysis import Study, judge_measures, learned_measures, print_judged
+from modtf.analysis.claims import has_learned, learning_words
+from modtf.analysis.claims.judge import LACKING
 from modtf.analysis.figures import NothingToDraw
+from modtf.analysis.learned import constant_error
 from modtf.analysis.tracking import ALL, BY_RULES, COLUMNS, rank_correlation
 
 ROUTERS = ["modular", "modular_op", "top_k", "switch", "cosine"]
@@ -78,6 +81,7 @@ def test_known_answers(measure, function, expected, verdict, over):
     assert judged.num_points == {ALL: 15, BY_RULES: 5}[over]
 
 
+@pytest.mark.slow
 def test_routers_and_tasks_are_resampled():
     """Compares with SciPy's correlations of means over seeds, in a plain loop over samples."""
     frame = models({"routing_entropy": lambda a, R, rng: a + rng.normal(0, 0.3, len(a))})
@@ -189,3 +193,51 @@ def test_the_figure_shows_the_table_the_best_above_and_says_what_cannot_be_ranke
     assert picture.note.endswith(f"Incomplete: nothing to rank among {BY_RULES} in MLP regression.")
     with pytest.raises(NothingToDraw, match="no activation matrices of a learned router"):
         Study(study.results.drop(columns="router")).figure("measures_judged")
+
+
+CLAIMS = ["monolithic_comparable_at_few_rules", "no_advantage_at_few_rules", "modular_op_beats_modular"]
+
+
+def test_models_that_have_not_learned_are_left_out_of_verdicts_and_rankings():
+    at_tail = results_of(
+        World(noise=0.01), rules=(2, 8, 32), data_seeds=range(6), seeds=[0], checkpoints=["tail"]
+    )
+    ends = at_tail[(at_tail["measure"] == "loss") & (at_tail["condition"] == "iid")]
+    lowest = ends.groupby(["num_rules", "data_seed"])["value"].transform("min")
+    first = lowest.where(ends["num_rules"] != 32, lowest / 0.9)  # the best of R = 32 has 90% left
+    first = first.where(ends["num_rules"] == 32, lowest / 0.7)
+    history = pd.concat([ends.assign(step=0, value=first), ends.assign(step=10)], ignore_index=True)
+    study, rest = Study(at_tail, history), at_tail[at_tail["num_rules"] != 32]
+    expected = Study(rest, history[history["num_rules"] != 32])
+    pd.testing.assert_frame_equal(study.claims(CLAIMS), expected.claims(CLAIMS))
+    assert not study.claims(CLAIMS).equals(Study(at_tail, history.iloc[:0]).claims(CLAIMS)), "unknown"
+    [line] = learning_words(study)
+    assert "R = 32: the best variant has 90% of the best constant answer's loss or error. Its models" in line
+    [ranking] = study.figure("ranking")
+    assert ranking.table["num_votes"].tolist() == expected.figure("ranking")[0].table["num_votes"].tolist()
+    unlearned = Study(at_tail[at_tail["num_rules"] == 32], history)
+    assert set(unlearned.claims(CLAIMS)["why"]) == {LACKING}
+    with pytest.raises(NothingToDraw, match="no variant has learned"):
+        unlearned.figure("ranking")
+
+
+@pytest.mark.parametrize(
+    ("values", "constant", "expected"),
+    [
+        ([0.75, np.nan], 1, True),
+        ([0.76], 1, False),
+        ([37.5, 90, 1], 50, True),
+        ([np.nan], 1, False),
+        ([9], np.nan, True),
+    ],
+)
+def test_at_most_three_quarters_of_the_constant_answer_are_left(values, constant, expected):
+    assert has_learned(values, constant) is expected
+
+
+def test_a_constant_answer_errs_as_often_as_other_classes_occur():
+    assert constant_error("mlp", "classification", "", 8) == 50
+    assert constant_error("corruptions", "categorical", "dataset=digits", 7) == 90
+    labels = np.arange(47).repeat(10)
+    wrong = 100 * np.mean(labels != 0)
+    assert constant_error("corruptions", "categorical", "dataset=emnist", 7) == pytest.approx(wrong)

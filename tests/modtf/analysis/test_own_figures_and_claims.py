@@ -13,7 +13,7 @@ from modtf.analysis.claims import CLAIMS, NOT_ENOUGH, SUPPORTED, advantage, mean
 from modtf.analysis.figures import FIGURES, NothingToDraw, bars, means
 from modtf.analysis.report.write import write_report
 from modtf.tasks.families import FAMILIES
-from modtf.tasks.variants import Variant
+from modtf.tasks.family import Variant
 
 
 @pytest.fixture

@@ -12,9 +12,7 @@ from simulated_results import World, study_of, write_cell
 from modtf import Cell, Study, Task
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.figures.layout import PAGE
-from modtf.analysis.report.findings import findings, how_found
-from modtf.analysis.report.questions import QUESTIONS
-from modtf.analysis.report.sections import _variants_table
+from modtf.analysis.report.sections import QUESTIONS, _variants_table, findings, how_found
 from modtf.pages import page
 
 #: one for every question, and one that cannot be drawn

@@ -7,8 +7,8 @@ from simulated_results import TRAINING, World, cells_of, results_of, simulate, w
 
 from modtf import Cell, Task
 from modtf.analysis import Study, find_missing
-from modtf.analysis.contents import whole_kinds
-from modtf.results import find_cells, load_results, with_categories
+from modtf.analysis.trained import whole_kinds
+from modtf.results import find_cells, load_results
 from modtf.tasks.families import FAMILIES
 
 SMALL = {"settings": ["regression"], "rules": [2], "seeds": [0, 1], "num_evaluations": 2}
@@ -50,14 +50,6 @@ def test_rows_of_a_study_are_a_study():
     again = Study(study.results)
     assert again.variants == study.variants == ["modular (modules=3)", "gt_modular"]
     assert set(again.results["router"]) == {"modular", "gt_modular"}
-
-
-def test_results_of_a_csv_file_keep_what_diverged(tmp_path):
-    frame = results_of(World(diverged=(("modular", 0, 1),)), rules=[2])
-    frame.to_csv(tmp_path / "all.csv", index=False)
-    read = Study(with_categories(pd.read_csv(tmp_path / "all.csv", keep_default_na=False)))
-    assert len(read.diverged) == len(Study(frame).diverged) == 1
-    pd.testing.assert_frame_equal(read.summary(), Study(frame).summary())
 
 
 def test_pooling_keeps_what_diverged(tmp_path):

@@ -13,11 +13,10 @@ from write_search import search
 
 from modtf.analysis import Study, against, compare_pairs, performance_rows, results_table, table_note, votes
 from modtf.analysis.claims import learning_words, shares_learned
-from modtf.analysis.contents import how_trained
 from modtf.analysis.figures.averages import average, performance
 from modtf.analysis.pairs import log_ratios, match_members
-from modtf.analysis.report.findings import findings
-from modtf.analysis.report.sections import claims_section, protocols_section
+from modtf.analysis.report.sections import claims_section, findings, protocols_section
+from modtf.analysis.trained import how_trained
 from modtf.results import find_cells
 
 PAIR = ["monolithic", "modular"]

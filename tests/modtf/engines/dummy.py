@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modtf.base.files import write_text
 from modtf.base.registry import resolve
-from modtf.engines.work import work_on
+from modtf.engines.state import work_on
 
 
 class Here:

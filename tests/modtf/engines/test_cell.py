@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import modtf
 from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
-from modtf.engines.lock import LockedError, locked
+from modtf.engines.state import LockedError, locked
 from modtf.metrics import activation_measures
 from modtf.metrics.registry import BESIDE
 from modtf.results import COLUMNS, HISTORY_COLUMNS, load_activations

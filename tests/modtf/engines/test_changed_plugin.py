@@ -22,7 +22,7 @@ from keras import ops
 from modtf.tasks.families.mlp import MLP
 from modtf.models import Router
 from modtf.models.architectures.mlp import ModularMLP
-from modtf.tasks.variants import Variant
+from modtf.tasks.family import Variant
 
 
 @modtf.register_router("of_plugin")

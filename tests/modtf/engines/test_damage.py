@@ -3,28 +3,20 @@
 Single files are in `tests/modtf/test_damage.py`.
 """
 
-import random
 import shutil
-from pathlib import Path
 
 import pytest
-from damages import damage, read
-from fuzzing import EXAMPLES
 from simulated_results import simulate
 
 import modtf
-from modtf.analysis import find_missing
 from modtf.engines.cell import run_cell
-from modtf.engines.state import state_of, write_config
-from modtf.engines.work import work_on
+from modtf.engines.state import work_on, write_config
 from modtf.results import find_cells, load_results
 from modtf.results.archive import write_archive
 from modtf.results.cells import read_config
-from modtf.results.manifest import MANIFEST, READ, write_manifest
-from modtf.results.schema import CORRECTIONS
+from modtf.results.schema import CORRECTIONS, write_manifest
 from modtf.tasks.cell import Cell
 
-FILES = (*READ, MANIFEST, "last.keras")
 SMALL = {"settings": ["regression"], "rules": [2], "data_seeds": [0], "num_evaluations": 1}
 
 
@@ -38,32 +30,6 @@ def finished(tmp_path_factory):
         write_config(Cell.from_dict(read_config(folder)), folder)
         write_manifest(folder)
     return out
-
-
-@pytest.mark.filterwarnings("ignore:.* is damaged and left out")
-@pytest.mark.parametrize("name", FILES)
-def test_no_damage_is_wrong_silently(finished, tmp_path, name):
-    out, chance = tmp_path / "out", random.Random(name)
-    shutil.copytree(finished, out)
-    cells = {cell.path.name: cell.definition for cell in find_cells(out)}
-    whole, files = read(out), sorted(out.glob(f"*/{name}"))
-    assert len(whole) == 4
-    for number in range(2 * EXAMPLES):
-        before = {path: path.read_bytes() for path in files}
-        how = damage(chance, chance.choice(files), files)
-        changed = [path for path in files if not path.exists() or path.read_bytes() != before[path]]
-        hurt = {path.relative_to(out).parts[0] for path in changed}
-        result = read(out)
-        assert result == {key: whole[key] for key in result}, (number, how)
-        left_out = set(whole) - set(result)
-        assert left_out <= hurt
-        named = find_missing(out).query("status == 'damaged'")["detail"]
-        assert {Path(text.partition(": ")[0]).name for text in named} == left_out
-        assert left_out <= {key for key, cell in cells.items() if state_of(cell, out).name == "damaged"}
-        if name in (*READ, MANIFEST):
-            assert left_out == hurt, (number, how)
-        for path, content in before.items():
-            path.write_bytes(content)
 
 
 def test_a_folder_under_another_name_is_refused(small_cell, finished, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from dummy import results
 
 from modtf.engines.local import LocalEngine
-from modtf.engines.lock import is_locked
+from modtf.engines.state import is_locked
 from modtf.results.schema import PRIVATE
 
 #: arguments OUT FUNCTION WORKERS STEPS CELLS

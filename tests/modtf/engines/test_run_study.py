@@ -10,12 +10,10 @@ from dummy import results
 from modtf.analysis import find_missing
 from modtf.base.files import write_text
 from modtf.engines import run_study as progress
-from modtf.engines.lock import StopError, locked
-from modtf.engines.state import write_asked
-from modtf.results.manifest import MANIFEST
-from modtf.results.schema import PRIVATE
+from modtf.engines.state import StopError, locked, write_asked
+from modtf.results.schema import MANIFEST, PRIVATE
 from modtf.studies import grid
-from modtf.studies.point import check_cells
+from modtf.studies.grid import check_cells
 
 
 def test_a_study_is_run_once_and_extended_by_what_is_new(run, cells, tmp_path):

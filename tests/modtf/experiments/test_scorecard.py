@@ -12,7 +12,7 @@ import pytest
 
 import modtf
 from modtf.experiments.modarch.scorecard import card, compare, page
-from modtf.experiments.modarch.scorecard.search import rates_table, search_of
+from modtf.experiments.modarch.scorecard.card import rates_table, search_of
 from modtf.experiments.modarch.studies.scorecard import (
     AMOUNTS,
     DATA,
@@ -130,7 +130,7 @@ def test_a_rate_is_the_best_of_a_search(start_steps, monkeypatch):
         rows += [(end - 1, "diverged", "iid", 1.0)] if np.isnan(mean) else []
         return pd.DataFrame(rows, columns=["step", "measure", "condition", "value"])
 
-    monkeypatch.setattr("modtf.experiments.modarch.scorecard.search.load_history", load_history)
+    monkeypatch.setattr("modtf.experiments.modarch.scorecard.card.load_history", load_history)
     line = search_of(trials, "out")
     assert line == {
         "arch": "mlp",

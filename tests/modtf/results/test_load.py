@@ -13,8 +13,7 @@ import modtf
 from modtf import Cell, Protocol, Task
 from modtf.metrics import MEASURES, alignment
 from modtf.results import find_cells, load_activations, load_history, load_results
-from modtf.results.manifest import write_manifest
-from modtf.results.schema import CELL, COLUMNS, MEMBER, PRIVATE, write_activations
+from modtf.results.schema import CELL, COLUMNS, MEMBER, PRIVATE, write_activations, write_manifest
 from modtf.tasks.families.mlp import MLP
 from modtf.tasks.observed import Place
 

@@ -68,6 +68,7 @@ def test_a_conversation_that_comes_back_counts_once():
     assert ["Leave out all but the longest of each" in note for note in notes] == [True]
 
 
+@pytest.mark.slow
 def test_routers_that_know_nothing_stay_within_chance():
     """2.5% are above the band: 5 or more of 24 occur in 1 of 2,000 runs. With all turns nearly all are."""
     assert share_above(6) * 24 < 5

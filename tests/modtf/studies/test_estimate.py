@@ -8,16 +8,16 @@ import pytest
 import vqa
 from processes import succeeds
 
-from modtf.models.architectures.closed_form import num_parameters
+from modtf.models.architectures.sizes import num_parameters
 from modtf.models.routers import ROUTERS
 from modtf.results import write_activations
 from modtf.studies import estimate as module
 from modtf.studies import grid, load_study
 from modtf.studies.estimate import SMALL, Speed, estimate, evaluation_tokens, measure, parameters_of
+from modtf.studies.grid import cell_of
 from modtf.studies.load import STUDIES
-from modtf.studies.point import cell_of
-from modtf.tasks.families import FAMILIES
-from modtf.tasks.variants import PUBLISHED
+from modtf.tasks.families import FAMILIES, with_free_rules
+from modtf.tasks.family import PUBLISHED
 from modtf.training.arithmetic import ACCELERATION
 
 SPEED = Speed(1e-10, 3.0)  # per token and parameter
@@ -80,7 +80,10 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("arch", FAMILIES)
+@pytest.mark.parametrize(
+    "arch",
+    [pytest.param(arch, marks=[pytest.mark.slow] * (arch not in with_free_rules())) for arch in FAMILIES],
+)
 def test_sizes_in_closed_form_are_those_of_built_models(arch):
     variants = [variant.name for variant in FAMILIES[arch].variants if "mixed" not in variant.name]
     points = [{"arch": arch, "variant": variant} for variant in variants]

@@ -7,7 +7,7 @@ import pytest
 from modtf.launch.run import check_folder
 from modtf.results.cells import CellFolder
 from modtf.studies.estimate import evaluation_tokens
-from modtf.studies.point import cell_of
+from modtf.studies.grid import cell_of
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import FAMILIES, IID, with_free_rules
 from modtf.tasks.protocol import PRESETS, Evaluation, Protocol, Training, preset, tail_length

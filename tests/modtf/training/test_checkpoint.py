@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from modtf import Population, Task, build, train
-from modtf.base.termination import Terminated
+from modtf.base.process import Terminated
 from modtf.evaluation.evaluator import Evaluator
 from modtf.training import checkpoint_file
 from modtf.training.callbacks import checkpoint

@@ -12,7 +12,7 @@ from modtf import Population, Task, Training, build
 from modtf.evaluation.accumulate import Outputs
 from modtf.evaluation.elementwise import loss_of
 from modtf.evaluation.programs import compiled_of
-from modtf.tasks.settings import SETTINGS
+from modtf.tasks.condition import SETTINGS
 from modtf.training.compile import SettingLoss, compile_model
 from modtf.training.optimizer import MemberSGD
 

@@ -11,11 +11,11 @@ import pytest
 import tensorflow as tf
 
 from modtf import Cell, Evaluation, Protocol, Task, Training, run_cell
-from modtf.base.termination import Terminated
+from modtf.base.process import Terminated
 from modtf.engines.train_cell import train_cell
 from modtf.evaluation.evaluator import Evaluator
 from modtf.models.build import build_cell
-from modtf.tasks.variants import Variant
+from modtf.tasks.family import Variant
 from modtf.training.trainer import TrainerContext, trainer_of
 
 SMALL = Evaluation(batches=1, batch_size=8, tokens=64, activation_batch_size=8, draws=1, tokens_per_draw=64)

@@ -7,7 +7,7 @@ import pytest
 
 from modtf import run_cell
 from modtf.results import load_results
-from modtf.studies.point import cell_of
+from modtf.studies.grid import cell_of
 from modtf.training.xla import is_too_short_for_xla
 
 

@@ -140,6 +140,7 @@ def test_a_trial_that_fails_is_left_alone_until_it_is_retried(tune, oracle, caps
     assert rates(again) == rates(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("oracle", "limit", "every"), [("bayesian", 4, 3), ("hyperband", None, 25)])
 def test_ended_at_any_write_it_goes_on(tune, oracle, limit, every, monkeypatch):
     """Before a file gets its name or after it: nothing is lost, and nothing tried twice."""

@@ -13,8 +13,7 @@ from etils import epath
 from tensorflow_datasets.core.splits import AbstractSplit
 
 from modtf.datasets.image_builder import ImageBuilder, image_feature
-from modtf.datasets.modarch_rules.configs import BATCH_SIZE, PreparedSplit, RulesConfig
-from modtf.datasets.modarch_rules.endless import read_as
+from modtf.datasets.modarch_rules.configs import BATCH_SIZE, PreparedSplit, RulesConfig, read_as
 from modtf.datasets.streaming import stream
 from modtf.experiments.corruptions.conditions import CORRUPTIONS, DATASETS, LONGEST, name_of, padded
 from modtf.tasks.families import FAMILIES, Condition

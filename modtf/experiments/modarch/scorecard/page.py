@@ -13,8 +13,7 @@ from modtf.analysis.figures import Picture, panels
 from modtf.analysis.figures.layout import Look, by_variant, dots, joined
 from modtf.analysis.intervals import summarise
 from modtf.analysis.labels import kind_label
-from modtf.analysis.report.sections import ranked_cells
-from modtf.analysis.report.words import WORDS
+from modtf.analysis.report.sections import WORDS, ranked_cells
 from modtf.analysis.study import Study
 from modtf.analysis.table import table_note
 from modtf.base.files import write_csv, write_text

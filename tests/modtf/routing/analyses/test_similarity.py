@@ -72,6 +72,7 @@ def test_random_experts_are_within_chance(rows, tmp_path):
     assert found["layer"].tolist() == sorted(found["layer"])
 
 
+@pytest.mark.slow
 def test_many_random_experts_are_within_chance():
     """With 24 experts there are 276 pairs, whose mean varies far less than that of the pairs by chance."""
     inside = []

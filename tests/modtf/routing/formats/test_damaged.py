@@ -119,16 +119,6 @@ def test_arrays_that_do_not_fit(others, words, tmp_path):
         Routing.read(tmp_path / "x.npz")
 
 
-def test_labels_of_documents(tmp_path):
-    documents = np.array([0, 0, 1, 1, 1, 2] * 2 + [0] * 4)
-    names = np.array(["code", "law", "verse"])
-    np.savez(tmp_path / "x.npz", **EXPERTS, labels=names, documents=documents)
-    routing = Routing.read(tmp_path / "x.npz")
-    assert routing.names.labels is not None
-    assert routing.labels is not None
-    np.testing.assert_array_equal(np.array(routing.names.labels)[routing.labels], names[documents])
-
-
 @pytest.mark.parametrize(
     ("record", "words"),
     [

@@ -106,6 +106,7 @@ def test_routers_that_know_nothing_of_each_other_share_what_chance_gives():
     assert found.shared.low < 0.3 < found.shared.high
 
 
+@pytest.mark.slow
 def test_tastes_of_documents_are_no_shared_routing():
     """Documents prefer experts in both routers, independently. Five random experts fit some of them."""
     inside = 0
@@ -145,17 +146,6 @@ def test_layers_and_rows():
     assert (last["layer"], last["measure"], last["value"]) == (1, "shared_routing", 1)
 
 
-def test_labels_of_documents_are_those_of_their_tokens():
-    gates, _, _ = routed(0)
-    documents, labels = np.arange(len(gates)) // 20, np.arange(len(gates) // 20) % 3
-    runs = {"a": gates, "b": routed(1)[0]}
-    found, expected = (
-        compare_activations(runs, one, documents=documents, permutations=3)
-        for one in (labels, labels[documents])
-    )
-    assert str(found[0].to_rows()) == str(expected[0].to_rows())
-
-
 def test_bad_input():
     gates, labels, _ = routed(0)
     with pytest.raises(ValueError, match="runs is a; expected a dict of at least two"):
@@ -183,6 +173,7 @@ def alike(seed, run=200):
     return {"a": np.eye(8)[first], "b": np.eye(8)[second]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [20, 200, 500])  # 50,000 tokens are more than are used
 def test_without_documents_consecutive_tokens_are_not_independent(run):
     """The interval of shared routing holds 1/2. If tokens were independent, it would in few of 20."""

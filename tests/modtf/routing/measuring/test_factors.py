@@ -65,6 +65,7 @@ def test_what_is_random_tells_nothing(seed):
         assert np.isnan(row.beyond) or abs(row.beyond) < 0.2
 
 
+@pytest.mark.slow
 def test_documents_of_a_taste_do_not_make_domains_look_known():
     """Ten documents have their own experts and random domains, so the domain carries no information."""
     inside: list[bool] = []
@@ -119,6 +120,7 @@ def documents_of_a_kind(kind, seed):
 KINDS = ("turns", "positions", "domains, some in turns", "topics of tokens", "turns that tokens tell")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_runs_and_topics_do_not_look_like_information(kind):
     """With tokens permuted alone, between 33% and 100% of the values alone were beyond chance."""

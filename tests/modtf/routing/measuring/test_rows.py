@@ -54,11 +54,6 @@ def test_a_placeholder_layer_is_left_out_and_named():
     assert "There are no other layers, so they are measured" in alone.warnings[0]
 
 
-def test_a_lone_layer_of_repeated_experts_is_refused():
-    with pytest.raises(ValueError, match="Token 0 of layer 0 was sent to expert 0 twice"):
-        measure_activations(experts=np.zeros((60, 2), int), labels=np.arange(60) % 3, num_experts=4, **QUICK)
-
-
 def test_probabilities_that_are_said_to_be_logits():
     logits, labels = soft_tokens()
     both = np.stack([logits, softmax(logits)])

@@ -215,20 +215,3 @@ def test_positions_restart_at_each_document(tmp_path):
     found = read(recorder.save(tmp_path / "x"))["positions"]
     classes = [0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3]
     assert found.tolist() == [*classes[:9], *classes[:4], *classes]
-
-
-def test_lists_of_texts_and_numbers_are_refused():
-    """NumPy would make one label of 0 and "0"."""
-    mixed: list = [0, "0", True]
-    with modtf.record(Positional(), routers="router", top_k=1) as recorder, torch.inference_mode():
-        model = recorder.watcher.modules[""]
-        model(TOKENS)
-        for what in ("labels", "documents"):
-            recorder.next(**{what: mixed})
-            with pytest.raises(
-                ValueError, match=f"{what} hold '0' and True; expected integers or texts, not"
-            ):
-                model(TOKENS)
-    with pytest.raises(ValueError, match="labels hold '0' and True"):
-        recorder.measure(labels=mixed)
-    recorder.measure(labels=["a", "b", "b"], permutations=0)

@@ -141,6 +141,7 @@ def test_the_correction_for_layers_has_the_confidence_of_the_intervals(confidenc
     assert high - low == pytest.approx((largest.high - largest.low) * t[0] / t[1], abs=0.002)
 
 
+@pytest.mark.slow
 def test_a_router_without_information_is_rarely_above_chance_in_any_of_many_layers():
     """Information has a skewed distribution: by normal tails one router in five would be above chance."""
     found = []
@@ -187,6 +188,7 @@ def test_one_layer_above_chance_among_many_is_no_finding():
     assert beyond_chance(table, "load", "carry it", Names()).startswith("Layer 7 carries it: load up to 2.00")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [9, 39, 100])
 def test_routers_that_know_nothing_are_rarely_above_chance_in_any_of_many_layers(draws):
     generator, found = np.random.default_rng(0), []

@@ -6,7 +6,7 @@ import pytest
 from registering import forgotten
 
 from modtf.base.registry import resolve
-from modtf.studies.point import CELL_FIELDS
+from modtf.studies.grid import CELL_FIELDS
 from modtf.tasks.families import (
     FAMILIES,
     IID,
@@ -18,8 +18,8 @@ from modtf.tasks.families import (
     with_free_rules,
 )
 from modtf.tasks.families.checks import TAKEN
+from modtf.tasks.family import Variant
 from modtf.tasks.task import FIELDS, Task
-from modtf.tasks.variants import Variant
 
 RESERVED = ("arch", "setting", "num_rules", "data_seed", "seed")
 

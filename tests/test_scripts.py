@@ -1,14 +1,99 @@
-"""The scripts of docs/open_questions.md: examples read from learning curves, and answers of all questions."""
+"""The scripts of docs/: rank agreement, models under other routings, learning curves, judged analyses."""
+
+import runpy
+from dataclasses import replace
+from pathlib import Path
 
 import draw_open_questions
+import draw_seeds
+import judge_analyses
+import misrouting
 import numpy as np
 import open_questions
 import pandas as pd
 import pytest
+import seeds
 from learning_curves import examples_needed, examples_of
 
 import modtf
+from modtf import Evaluation, Training, run_cell
+from modtf.results.load import load_results
 from modtf.tasks.families import FAMILIES
+from modtf.tasks.protocol import Protocol
+
+TASKS, SEEDS = 8, 5
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def ranks(rng):
+    return rng.permuted(np.tile(np.arange(SEEDS), (TASKS, 1)), axis=1).astype(float)
+
+
+def of_tasks(badness, loss):
+    """Return tasks that differ far more than their seeds do."""
+    return {task: np.stack([badness[task], 10.0**task * (1 + 0.01 * loss[task])]) for task in range(TASKS)}
+
+
+def test_seeds_are_ranked_within_a_task(ranks):
+    found = draw_seeds.agreement(of_tasks(ranks, ranks))
+    assert (found.value, found.num_tasks) == (1.0, TASKS)
+    assert draw_seeds.agreement(of_tasks(ranks, -ranks)).value == -1.0
+    assert draw_seeds.chance(of_tasks(ranks, -ranks), draws=999) == 0.001
+
+
+@pytest.mark.slow
+def test_chance_is_uniform_without_a_relation(rng, ranks):
+    """The p of unrelated rankings is below a tenth in a tenth of them; a binomial interval of 99.9%."""
+    p = [draw_seeds.chance(of_tasks(ranks, rng.permuted(ranks, axis=1)), draws=99) for _ in range(200)]
+    assert 7 <= np.sum(np.array(p) <= 0.1) <= 36
+
+
+def test_everything_is_equal_but_the_seed():
+    cells = seeds.cells()
+    assert sum(len(cell.members) for cell in cells) == 175
+    for cell in cells:
+        assert set(pd.DataFrame(cell.members).groupby(0).size()) == {SEEDS}
+    assert {cell.protocol.training.schedule for cell in cells} == {"cosine"}
+
+
+SCRIPT = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "scripts" / "evaluate_misrouting.py"))
+SIZES = Evaluation(
+    batches=2, batch_size=64, tokens=640, activation_batch_size=64, draws=1, tokens_per_draw=64
+)
+
+
+def routed(arch, **router):
+    """The cell of the study whose routing is given so."""
+    cells = (cell for cell in misrouting.misrouting() if cell.task.arch == arch)
+    return next(cell for cell in cells if cell.router == router)
+
+
+def test_routings():
+    rules = {"matrix": "spread", "amount": 0.0, "hard": False}
+    asked = SCRIPT["asked"]
+    assert len(asked(routed("mlp", **rules))) == 20
+    assert len(asked(routed("rnn", **rules))) == 8
+    drawn = {"matrix": "block", "amount": 2, "hard": True}
+    assert asked(routed("rnn", **drawn)) == [{**drawn, "hard": False}, rules]
+    assert not asked(routed("mlp", **{**drawn, "hard": False}))
+
+
+@pytest.mark.slow
+def test_what_was_trained_is_asked_again(tmp_path):
+    cell = routed("mlp", matrix="spread", amount=0.0, hard=False)
+    cell = replace(cell, width=8, members=cell.members[:2])
+    cell = replace(cell, protocol=Protocol(Training(steps=4, batch_size=8, evaluations=1), SIZES))
+    table = SCRIPT["crossed"](cell, run_cell(cell, tmp_path, verbose=False))
+    rows = load_results(tmp_path).query("measure == 'loss' and condition == 'iid' and checkpoint == 'last'")
+    own = table.query("asked_matrix == 'spread' and asked_amount == 0 and measure == 'loss'")
+    assert own["value"].to_list() == pytest.approx(rows["value"].to_list(), rel=1e-5)
+    assert len(table.groupby(["asked_matrix", "asked_amount", "asked_hard"])) == 20
+
 
 LEVELS = {"monolithic": 4.0, "modular": 2.0, "modular_op": 1.2, "gt_modular": 1.0, "balanced": 1.5}
 
@@ -100,3 +185,13 @@ def test_known_losses_give_known_answers():
     assert "| MLP | gt_modular | 1.45 " in lines["noise"]
     assert "gt_modular, modular, monolithic | 2.00 (2.00 to 2.00) | 4.00" in lines["rules"]
     assert "| MLP | modular | 4.00 (4.00 to 4.00) | 5.00" in lines["harder"]
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "measure_values.md"
+
+
+@pytest.mark.slow
+def test_the_table_is_that_of_the_script():
+    table = judge_analyses.table()
+    assert table.count("\n") == 10
+    assert table in PAGE.read_text(encoding="utf-8")
