@@ -27,8 +27,7 @@ with epy.lazy_imports():  # a process needs one backend
 
     from modtf.datasets import device, streaming
     from modtf.evaluation import programs
-    from modtf.models.kernels import by_device
-    from modtf.training import arithmetic, batches, compile, execution, fit
+    from modtf.training import arithmetic, batches, compile, execution, fit, scan
 
 Clock = Callable[[], float]
 Call = Callable[[int], object]  # runs n programs, and returns when all are done
@@ -82,12 +81,6 @@ def paired_ratio(above: Sequence[float], below: Sequence[float]) -> float:
     return median(a / b for a, b in zip(above, below, strict=False))
 
 
-def training_steps(model: Any) -> Any:
-    """Return JAX's compiled function (state, batches [K, ...]) -> state, which takes K steps of a model."""
-    step = lambda state, batch: (model.train_step(state, batch)[1], None)  # noqa: E731
-    return jax.jit(lambda state, data: jax.lax.scan(step, state, data)[0], donate_argnums=0)
-
-
 def training_state(model: Any) -> Any:
     """Return a copy of the state of Keras's JAX trainer, since a compiled step consumes it."""
     model.optimizer.build(model.trainable_variables)
@@ -97,39 +90,33 @@ def training_state(model: Any) -> Any:
 
 
 def jax_step(model: Any, training: Any, data: str, clock: Clock, opened: contextlib.ExitStack) -> Program:
-    """Return a model's training on batches that its program makes, or the processor ("host").
+    """Return a model's training as `fit` takes it, on batches that its program makes, or the processor
+    ("host").
 
     The number of steps that it took is checked when `opened` closes.
     """
     compile.compile_model(model, model.population, training)
-    stream = device.DeviceStream(model.population, BATCH_SIZE)
-    count = arithmetic.steps_that_fit(stream.bytes_per_step, arithmetic.STEPS_PER_PROGRAM)
-    take, at_once = training_steps(model), by_device.kernels() == by_device.ACCELERATOR
-
-    def make(first: Any, at_once: bool = False) -> Any:
-        features, target = stream.make(first, count, at_once=at_once)
-        return features, {"target": target}
-
-    on_host, steps = jax.jit(make), take
-    if data != "host":
-        steps = jax.jit(lambda state, first: take(state, make(first, at_once)), donate_argnums=0)
+    source: Any = batches.DeviceBatches(device.DeviceStream(model.population, BATCH_SIZE))
+    count = arithmetic.steps_that_fit(source.bytes_per_step, arithmetic.STEPS_PER_PROGRAM)
+    on_host = jax.jit(lambda first: source.stream.make(first, count))
 
     def given(first: Any) -> Any:
         if data != "host":
-            return first
+            return (first,)
         with jax.default_device(jax.devices("cpu")[0]):
-            made = on_host(first)
-        return jax.device_put(made, jax.devices()[0])
+            features, target = on_host(first)
+        return jax.device_put((features, {"target": target}), jax.devices()[0])
 
+    stack = source.stack if data != "host" else lambda made, _: made
     state, done = training_state(model), 0
     example, began = given(np.int32(0)), clock()
-    program = steps.lower(state, example).compile()
+    program = scan.scanning_program(model, stack, count).lower(state, example).compile()
     compile_s, held = clock() - began, program.memory_analysis()
 
     def call(times: int) -> None:
         nonlocal state, done
         for _ in range(times):
-            state = program(state, given(np.int32(done)))
+            _, state = program(state, given(np.int32(done)))
             done += count
         jax.block_until_ready(state)
 

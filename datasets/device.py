@@ -13,6 +13,7 @@ from modtf.datasets import device_ops, philox
 from modtf.datasets.plan import StreamPlan
 from modtf.tasks.population import Population
 from modtf.tasks.task import Task
+from modtf.xla.switches import has_64_bits
 
 
 class DeviceStream:
@@ -31,8 +32,7 @@ class DeviceStream:
             program may take them as arguments and serve all these streams.
 
     Raises:
-        ValueError: if a value is out of range; if the family makes its data on the host only; and for
-            "validation" and "test", which are made in float64, if JAX has no 64-bit numbers.
+        ValueError: if a value is out of range; or if the family makes its data on the host only.
 
     Example:
         >>> batches = DeviceStream(Task(num_rules=4), batch_size=8)
@@ -55,11 +55,6 @@ class DeviceStream:
             raise ValueError(
                 f"The data of the family {self.population.family.name!r} cannot be made on a device, "
                 f"because {type(self.plan.data).__name__} does not set runs_on_device. Choose data='host'."
-            )
-        if self.plan.dtype == "float64" and not _has_float64():
-            raise ValueError(
-                f"split={split!r} needs float64, which JAX supports only with JAX_ENABLE_X64=1. Set this "
-                "variable, or choose split='train'."
             )
         keys = [[philox.words(int(key)) for key in fields] for fields in self.plan.keys]
         if "scale" in inspect.signature(self.plan.data.examples).parameters:
@@ -92,7 +87,15 @@ class DeviceStream:
 
         Returns:
             Features and target, as in `modtf.stream`, with a leading axis [K, ...].
+
+        Raises:
+            ValueError: for "validation" and "test", which are made in float64, if JAX has no 64-bit numbers.
         """
+        if self.plan.dtype == "float64" and not has_64_bits():
+            raise ValueError(
+                f"split={self.plan.data.split!r} needs float64, which JAX supports only with JAX_ENABLE_X64=1 "
+                "or in jax.enable_x64(True). Use one of them, or choose split='train'."
+            )
         plan, given = self.plan, given or self.given
         keys = ops.convert_to_tensor(given["keys"])
         parameters = {name: ops.convert_to_tensor(value) for name, value in plan.parameters().items()}
@@ -146,11 +149,3 @@ class DeviceStream:
         """Move the steps first: [P, K * B, ...] -> [K, B, P, ...]."""
         made = ops.reshape(made, [made.shape[0], count, self.plan.batch_size, *made.shape[2:]])
         return ops.transpose(made, [1, 2, 0, *range(3, len(made.shape))])
-
-
-def _has_float64() -> bool:
-    if keras.backend.backend() != "jax":
-        return True
-    import jax
-
-    return bool(jax.config.read("jax_enable_x64"))

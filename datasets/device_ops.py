@@ -1,14 +1,23 @@
-"""Operations that make data in a compiled program, on any backend: `keras.ops` and a few additions."""
+"""Operations that make data in a compiled program, on any backend: `keras.ops` and a few additions.
+
+With JAX, functions of `jax.numpy` come first: they keep 64 bits, which Keras rounds to 32.
+"""
 
 import math
 from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
+if keras.backend.backend() == "jax":
+    from jax import numpy as first
+else:
+    first = ops
+
 
 def __getattr__(name: str) -> Any:
-    return getattr(ops, name)
+    return getattr(first if hasattr(first, name) else ops, name)
 
 
 def arange(count: int):

@@ -1,8 +1,11 @@
 """Optional libraries. An error names the extra that installs the missing one."""
 
+import json
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 #: the libraries of the extra `tf`, which much of modtf imports
@@ -14,6 +17,15 @@ TENSORFLOW = (
     "tensorboard",
     "importlib_resources",
 )
+
+
+def keras_backend() -> str:
+    """Return the backend that Keras will use, without importing Keras."""
+    folder = Path(os.environ.get("KERAS_HOME", Path.home() / ".keras"))
+    if not (name := os.environ.get("KERAS_BACKEND")):
+        with suppress(OSError, ValueError, AttributeError):
+            name = json.loads((folder / "keras.json").read_text(encoding="utf-8")).get("backend")
+    return name or "tensorflow"
 
 
 class MissingExtraError(ImportError, ValueError):
@@ -48,7 +60,7 @@ def need(module: str, extra: str, what: str) -> Any:
 
 @contextmanager
 def tensorflow_named(what: str) -> Iterator[None]:
-    """Name the extra `tf` if TensorFlow, Keras or a related library is not installed.
+    """Name the extra if TensorFlow, Keras, JAX or a related library is not installed.
 
     Args:
         what: the feature that needs them, for the error.
@@ -60,8 +72,9 @@ def tensorflow_named(what: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         library = (error.name or "").partition(".")[0]
-        if library not in TENSORFLOW:
+        if library not in (*TENSORFLOW, "jax"):
             raise
         raise MissingExtraError(
-            f"{what} needs {library}, which is not installed. Install it: {install('tf')}."
+            f"{what} needs {library}, which is not installed. Install it: "
+            f"{install('jax' if library == 'jax' else 'tf')}."
         ) from error

@@ -198,7 +198,7 @@ def _model(cell: Cell, strategy: Any = None) -> keras.Model:
 
 def _without_xla(cell: Cell, model: Any) -> None:
     """Keep XLA from compiling a model on a CPU if its training is too short to repay that."""
-    if keras.backend.backend() == "tensorflow" and is_too_short_for_xla(cell):
+    if is_too_short_for_xla(cell):
         model.compiled_by_xla = False
 
 

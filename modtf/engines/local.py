@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from modtf.base.checks import check_integer
+from modtf.base.extras import keras_backend
 from modtf.base.files import read_text, write_text
 from modtf.base.memory import memory_of
 from modtf.base.plugins import load_plugin
@@ -67,8 +68,8 @@ class LocalEngine:
 
     def run(self, cells: Sequence[Cell], out: str, plugins: Sequence[str], function: str) -> Iterator[None]:
         """See `Engine`."""
-        if find_spec("tensorflow") is None:
-            import_module("tensorflow")  # here the error is one line; workers would end without a cell
+        if find_spec(backend := keras_backend()) is None:
+            import_module(backend)  # here the error is one line; workers would end without a cell
         size = min(len(cells), self.workers)
         self._list = Path(out, PRIVATE, "logs", f"{socket.gethostname()}-{os.getpid()}.json")
         options = {"recycle": self.recycle, "growth": self.growth}

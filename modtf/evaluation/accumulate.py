@@ -1,12 +1,12 @@
 """Feeds batches through a model into sums on the device, per member: only they leave it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import keras
 import numpy as np
-import tensorflow as tf
+from etils import epy
 from keras import ops
 
 from modtf.base.cache import Cache
@@ -15,6 +15,11 @@ from modtf.evaluation.elementwise import error_of, loss_of
 from modtf.evaluation.programs import programs_of, with_xla
 from modtf.tasks.observed import Place
 from modtf.tasks.population import Population
+from modtf.xla.switches import with_64_bits
+
+with epy.lazy_imports():  # a process needs one of them
+    import jax
+    import tensorflow as tf
 
 STEPS_AT_ONCE = 20  # hides Python's work between batches, yet allows interruption
 State = dict[str, dict[str, np.ndarray]]  # name of a metric -> name of a variable -> its value
@@ -68,23 +73,16 @@ class Accumulator:
 
     def _reader(self, make: Callable[[Any], Any] | None) -> Callable[[Any, int], None]:
         """Return a function that reads batches from an iterator."""
+        if keras.backend.backend() == "jax":
+            return self._jax_reader(make)
         outputs = self._outputs
 
         def step(element: Any) -> None:
             features, targets = element if make is None else make(element)
-            known = {**features, **targets}
-            for name, parts in outputs(features, training=False).items():
-                reads = getattr(self.metrics[name], "reads", "target")
-                read = known[reads] if isinstance(reads, str) else tuple(known[one] for one in reads)
-                self.metrics[name].update_state(read, *parts)
+            found = self._received(outputs(features, training=False), {**features, **targets})
+            for name, arguments in found.items():
+                self.metrics[name].update_state(*arguments)
 
-        if keras.backend.backend() != "tensorflow":
-
-            def read_here(iterator: Any, steps: int) -> None:
-                for _ in range(steps):
-                    step(tf.nest.map_structure(lambda t: ops.convert_to_tensor(t.numpy()), next(iterator)))
-
-            return read_here
         compiled = tf.function(step, jit_compile=outputs.jit_compile, autograph=False)
 
         @tf.function(autograph=False)
@@ -96,6 +94,40 @@ class Accumulator:
             tf.while_loop(lambda done: done < steps, one, [tf.constant(0)], parallel_iterations=1)
 
         return lambda iterator, steps: read(iterator, tf.constant(steps))
+
+    def _jax_reader(self, make: Callable[[Any], Any] | None) -> Callable[[Any, int], None]:
+        outputs = self._outputs
+        compiled: Any = jax.jit if outputs.jit_compile else lambda function: function
+        make = compiled(make) if make else partial(keras.tree.map_structure, np.asarray)
+
+        @compiled
+        def add(sums: Any, weights: Any, features: Any, targets: Any) -> Any:
+            with keras.StatelessScope(zip(outputs.variables, weights, strict=True)):
+                parts = outputs(features, training=False)
+            found = self._received(parts, {**features, **targets})
+            return {n: self.metrics[n].stateless_update_state(sums[n], *found[n]) for n in sums}
+
+        def read(iterator: Any, steps: int) -> None:
+            weights = [variable.value for variable in outputs.variables]
+            sums = {name: [v.value for v in metric.variables] for name, metric in self.metrics.items()}
+            for _ in range(steps):
+                with with_64_bits():
+                    batch = make(next(iterator))
+                sums = add(sums, weights, *batch)
+            for name, metric in self.metrics.items():
+                for variable, value in zip(metric.variables, sums[name], strict=True):
+                    variable.assign(value)
+
+        return read
+
+    def _received(self, outputs: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+        """Return the arguments of each metric's `update_state`."""
+        arguments: dict[str, tuple[Any, ...]] = {}
+        for name, parts in outputs.items():
+            reads = getattr(self.metrics[name], "reads", "target")
+            read = known[reads] if isinstance(reads, str) else tuple(known[one] for one in reads)
+            arguments[name] = (read, *parts)
+        return arguments
 
 
 class PerformanceSums(keras.metrics.Metric):

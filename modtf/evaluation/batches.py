@@ -1,29 +1,37 @@
 """The pipelines that evaluations read, built once, and the choice where data are made."""
 
+from __future__ import annotations
+
 import contextlib
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
+from etils import epy
 from keras import ops
 
 from modtf import metrics
 from modtf.base.checks import check_choice
-from modtf.datasets import host_ops
 from modtf.datasets.device import DeviceStream
 from modtf.datasets.families.base import data_class
 from modtf.datasets.plan import StreamPlan
-from modtf.datasets.streaming import pipeline
 from modtf.evaluation.programs import pipelines_of, waiting_iterators
 from modtf.models.kernels.by_device import on_cpu
 from modtf.tasks.condition import Condition
 from modtf.tasks.families import Family
 from modtf.tasks.population import Population
 from modtf.tasks.protocol import PLACES
+from modtf.xla.switches import with_64_bits
+
+with epy.lazy_imports():  # a process needs one of them
+    import jax
+    import tensorflow as tf
+
+    from modtf.datasets import host_ops, streaming
 
 Needed = Callable[[Any, Any, Any], Any]  # (step, features, target) -> what an accumulator reads
 LARGEST_KEPT = 1 << 24  # bytes of a batch; a waiting iterator holds a few batches
@@ -33,15 +41,14 @@ LARGEST_CACHED = 1 << 27  # bytes of all batches of a source that keeps them
 def choose_place(name: str, family: Family, why_not: str | None = None) -> str:
     """Return where the data of a family are made: "host" or "device".
 
-    "auto" is the device on an accelerator, which no host can feed fast enough. It is the host on a CPU, where
-    numbers are made several times faster outside XLA. `why_not` names another obstacle to the device.
+    "auto" is the device on an accelerator, which no host can feed fast enough, and with JAX, which then needs
+    no TensorFlow. It is the host on a CPU, where numbers are made several times faster outside XLA. `why_not`
+    names another obstacle to the device.
     """
     check_choice("data", name, PLACES)
-    if name == "host" or (name == "auto" and on_cpu()):
+    if name == "host" or (name == "auto" and on_cpu() and keras.backend.backend() == "tensorflow"):
         return "host"
-    if keras.backend.backend() != "tensorflow":
-        why_not = why_not or f"Keras runs on {keras.backend.backend()}, not on TensorFlow"
-    elif not data_class(family).runs_on_device:
+    if not data_class(family).runs_on_device:
         why_not = why_not or f"those of the family {family.name!r} can be made on the host only"
     if why_not is None:
         return "device"
@@ -78,12 +85,12 @@ def _arrays(conditions: Sequence[Condition]) -> list[dict[str, np.ndarray]]:
 class Source:
     """Datasets from which evaluations read shares of batches, one after the other, through one pipeline.
 
-    An iterator is kept, because starting one costs as much as a small evaluation: TensorFlow prepares the
-    pipeline's functions anew. It continues with the next share, and after the last with the first.
+    A dataset's iterator is kept, because starting one costs as much as a small evaluation: TensorFlow prepares
+    the pipeline's functions anew. It continues with the next share, and after the last with the first.
 
     Args:
-        shares: (steps, first share, share after the last) -> a dataset that yields, for each share, the steps
-            of each of the `count` datasets in turn.
+        shares: (steps, first share, share after the last) -> a dataset, or with JAX any iterable, that yields,
+            for each share, the steps of each of the `count` datasets in turn.
         make: turns an element into (features, {output: input of its metric}) in a compiled program; None if
             the dataset yields that already.
         program: sources with equal keys share compiled programs; their elements carry the differences.
@@ -93,7 +100,7 @@ class Source:
 
     def __init__(
         self,
-        shares: Callable[[int, int, int], tf.data.Dataset],
+        shares: Callable[[int, int, int], tf.data.Dataset | Iterable[Any]],
         make: Callable[[Any], Any] | None = None,
         program: Hashable = None,
         count: int = 1,
@@ -108,6 +115,9 @@ class Source:
 
         Share 0 of 1 is always the first steps. Share n of N starts at step n * steps.
         """
+        if self.make is not None and keras.backend.backend() == "jax":
+            yield iter(self._shares(steps, number, number + 1))
+            return
         # (steps of a share, shares) -> its next share, the iterator
         waiting = waiting_iterators.setdefault(self, {})
         waits_at, iterator = waiting.pop((steps, of), (number, None))
@@ -164,11 +174,11 @@ def make_batches(
     num_rules, options = population.task.num_rules, conditions[0].stream_options()
     if draws is not None:
         options["rule_probs"] = metrics.rule_distributions(num_rules, draws)
-    cast = ops.cast if on_device else tf.cast
 
     def needed(step: Any, features: Any, target: Any) -> Any:
         if output == "target":
             return features, {output: target}
+        cast = ops.cast if on_device else tf.cast
         draw = cast(step % (draws or 1), features["rule"].dtype)
         return features, {output: features["rule"] + num_rules * draw}
 
@@ -177,7 +187,7 @@ def make_batches(
         return _on_device(stream, conditions, draws, needed)
     plan = StreamPlan.of(population, host_ops, batch_size, split, **options)
     # members that train alone take turns: every variant reads the batches of each of them
-    return _on_host(pipeline(plan), conditions, needed, cached=not population.has_axis)
+    return _on_host(streaming.pipeline(plan), conditions, needed, cached=not population.has_axis)
 
 
 def _on_host(
@@ -207,19 +217,23 @@ def _on_device(
     stream: DeviceStream, conditions: Sequence[Condition], draws: int | None, needed: Needed
 ) -> Source:
     count, plan, own = len(conditions), stream.plan, stream.given["options"]
+    by_jax = keras.backend.backend() == "jax"
     stacked = _stacked([{**stream.given, "options": {**own, **arrays}} for arrays in _arrays(conditions)])
 
     def make(element: Any) -> Any:
         features, target = stream.make(element["step"], given=element["given"])
         return needed(element["step"], {name: values[0] for name, values in features.items()}, target[0])
 
-    def element(place: tf.Tensor, steps: int) -> dict[str, Any]:
+    def element(place: Any, steps: int) -> dict[str, Any]:
         index, share = place // steps % count, place // (count * steps)
-        return {"step": tf.cast(share * steps + place % steps, tf.int32), "given": _at(stacked, index)}
+        step = share * steps + place % steps
+        return {"step": np.int32(step) if by_jax else tf.cast(step, tf.int32), "given": _at(stacked, index)}
 
-    def elements(steps: int, first: int, last: int) -> tf.data.Dataset:
-        places = tf.data.Dataset.range(first * count * steps, last * count * steps)
-        return places.map(lambda place: element(place, steps))
+    def elements(steps: int, first: int, last: int) -> tf.data.Dataset | Iterable[Any]:
+        places = first * count * steps, last * count * steps
+        if by_jax:
+            return (element(place, steps) for place in range(*places))
+        return tf.data.Dataset.range(*places).map(lambda place: element(place, steps))
 
     form = conditions[0].form_of_options
     split = None if vars(type(plan.data)).get("splits_share_programs") else plan.data.split
@@ -228,8 +242,21 @@ def _on_device(
 
 
 def _stacked(trees: Sequence[Any]) -> Any:
-    return tf.nest.map_structure(lambda *values: np.stack(values), *trees)
+    return keras.tree.map_structure(lambda *values: np.stack(values), *trees)
 
 
-def _at(stacked: Any, index: tf.Tensor) -> Any:
-    return tf.nest.map_structure(lambda values: tf.gather(values, index), stacked)
+def _at(stacked: Any, index: Any) -> Any:
+    take = operator.getitem if isinstance(index, int) else tf.gather
+    return keras.tree.map_structure(lambda values: take(values, index), stacked)
+
+
+def first_batches(
+    population: Population, batch_size: int, split: str, count: int = 1, **condition: Any
+) -> list[tuple[Any, Any]]:
+    """Return the first batches of a stream, which JAX makes without TensorFlow if the family allows it."""
+    if keras.backend.backend() != "jax" or choose_place("auto", population.family) == "host":
+        return list(streaming.stream(population, batch_size, split, **condition).take(count))
+    make = jax.jit(DeviceStream(population, batch_size, split, **condition).make)
+    with with_64_bits():
+        made = [make(np.int32(step)) for step in range(count)]
+    return keras.tree.map_structure(lambda values: values[0], made)

@@ -12,8 +12,7 @@ import keras
 import numpy as np
 
 from modtf.base.cache import Cache
-from modtf.datasets.streaming import stream
-from modtf.evaluation.batches import alike
+from modtf.evaluation.batches import alike, first_batches
 from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
 from modtf.tasks.observed import Place
@@ -136,7 +135,7 @@ def _examples(population: Population, condition: Mapping[str, Any]) -> tuple[Any
     """Return a few examples under a condition: those of the first population of that shape and condition."""
     key = population.family, population.shape, repr(sorted(condition.items()))
     return _kept_examples.get_or_make(
-        key, lambda: next(iter(stream(population, EXAMPLES, "validation", **condition)))
+        key, lambda: first_batches(population, EXAMPLES, "validation", **condition)[0]
     )
 
 

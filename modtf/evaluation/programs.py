@@ -108,6 +108,9 @@ def programs_of(model: keras.Model) -> Iterator[None]:
 
     No advice on retracing, no kept gradients, and optimisation by XLA alone if XLA compiles the model.
     """
+    if keras.backend.backend() != "tensorflow":
+        yield
+        return
     optimised = xla_alone() if model.jit_compile else contextlib.nullcontext()
     with no_retracing_advice(), no_gradients_kept(), optimised:
         yield

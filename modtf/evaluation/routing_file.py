@@ -10,7 +10,7 @@ import numpy as np
 
 from modtf.base.checks import check_integer, check_path
 from modtf.base.files import atomic_path
-from modtf.datasets.streaming import stream
+from modtf.evaluation.batches import first_batches
 from modtf.evaluation.outputs import find_outputs, measured_population
 from modtf.tasks.observed import Place
 from modtf.tasks.population import Population
@@ -66,7 +66,7 @@ def write_routing(
     places = {place.output: place for place in population.task.places.values() if place.output in found}
     _check(places, {name: found[name] for name in places})
     batches, seeded = [], replace(population, seeds=(seed,) * len(population))
-    for features, _ in stream(seeded, BATCH, split, condition=condition).take(-(-examples // BATCH)):
+    for features, _ in first_batches(seeded, BATCH, split, -(-examples // BATCH), condition=condition):
         outputs = model(features)
         part = {name: np.asarray(outputs[name], np.float32) for name in places}
         part |= {name: np.asarray(values) for name, values in features.items()}

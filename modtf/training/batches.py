@@ -1,12 +1,22 @@
 """The source of a training program's batches: a pipeline of the host, or the program itself."""
 
-from collections.abc import Callable, Hashable
-from dataclasses import replace
-from typing import Any
+from __future__ import annotations
 
-import tensorflow as tf
+import itertools
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+from etils import epy
+from keras import ops
 
 from modtf.datasets.device import DeviceStream
+from modtf.models.kernels.by_device import ACCELERATOR, kernels
+
+with epy.lazy_imports():  # JAX makes data without it
+    import tensorflow as tf
 
 
 class HostBatches:
@@ -41,7 +51,7 @@ class HostBatches:
     def read(self, iterator: Any, count: int) -> Any:
         """Return the next `count` batches, [K, B, ...]."""
         batches = [next(iterator) for _ in range(count)]
-        return tf.nest.map_structure(lambda *one_by_one: tf.stack(one_by_one), *batches)
+        return tf.nest.map_structure(lambda *one_by_one: ops.stack(one_by_one), *batches)
 
     def stack(self, element: Any, count: int) -> Any:
         """Return all batches: (features, target) with tensors [K, B, ...]."""
@@ -65,7 +75,9 @@ class DeviceBatches:
     def __init__(self, stream: DeviceStream, start_step: int = 0):
         self.stream, self.start_step = stream, start_step
 
-    def feed(self, per_program: int) -> tf.data.Dataset:
+    def feed(self, per_program: int) -> Iterable[Any]:
+        if keras.backend.backend() == "jax":
+            return ((np.int32(step),) for step in itertools.count(self.start_step, per_program))
         return tf.data.Dataset.counter(self.start_step, per_program)
 
     @property
@@ -81,6 +93,9 @@ class DeviceBatches:
         return next(iterator)
 
     def stack(self, element: Any, count: int) -> Any:
+        if keras.backend.backend() == "jax":
+            at_once = kernels() == ACCELERATOR
+            return _with_names(*self.stream.make(element[0], count, at_once=at_once))
         return _with_names(*self.stream.make(element, count))
 
     def of_member(self, element: Any, count: int, member: Any) -> Any:
@@ -97,7 +112,7 @@ class DeviceBatches:
 
 Batches = HostBatches | DeviceBatches
 #: an endless dataset, or a function of the first step that makes one; None for the task's own stream
-Stream = tf.data.Dataset | Callable[[int], tf.data.Dataset] | None
+Stream: TypeAlias = "tf.data.Dataset | Callable[[int], tf.data.Dataset] | None"
 
 
 def _with_names(features: Any, target: Any) -> Any:

@@ -1,14 +1,17 @@
 """The training function of `fit`: several steps in one compiled program, on one device or several.
 
 On a CPU the members of a population train in turn; over several devices each device trains a share of them.
+With JAX, `modtf.training.scan` makes the program.
 """
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import keras
-import tensorflow as tf
+from etils import epy
 
 from modtf.base.cache import Cache
 from modtf.evaluation.programs import compiled_of
@@ -17,6 +20,10 @@ from modtf.models.kernels.by_device import CPU, kernels, on_cpu
 from modtf.training.arithmetic import ACCELERATION, step_flops, steps_that_fit
 from modtf.training.batches import Batches
 from modtf.training.compile import STEPS_PER_EXECUTION, program_variables, training_variables
+from modtf.training.scan import scanning_function
+
+with epy.lazy_imports():  # JAX does without it
+    import tensorflow as tf
 
 SECONDS_FLOPS = 2e11  # floating-point operations of one core in a few seconds
 
@@ -54,20 +61,23 @@ def _train_function(
 
 
 def can_use_large_programs(model: keras.Model) -> bool:
-    """Return whether a compiled model can take several steps per program: on TensorFlow, with XLA."""
-    return keras.backend.backend() == "tensorflow" and model.jit_compile and not model.run_eagerly
+    """Return whether a compiled model can take several steps per program: on TensorFlow or JAX, with XLA."""
+    known = keras.backend.backend() in ("tensorflow", "jax")
+    return known and model.jit_compile and not model.run_eagerly
 
 
-def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[str] = ()) -> tf.data.Dataset:
+def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[str] = ()) -> Iterable[Any]:
     """Make `fit` take several steps per compiled program; return the endless dataset to call it with.
 
     Keras starts a program for every step and passes it every weight. For a small model that costs a fifth of
-    the step. Without XLA, with another backend than TensorFlow or with several replicas, Keras keeps its own
-    function and reads batches from the host. `model.train_function = None` restores Keras's function, which
+    the step. Without XLA, with another backend than TensorFlow and JAX or with several replicas, Keras keeps
+    its own function and reads batches from the host. `model.train_function = None` restores Keras's function, which
     can also read a finite dataset. Over several `devices` the members of a population are split.
     """
     large = can_use_large_programs(model)
-    if len(devices) > 1 and not (large and isinstance(model, ModularModel) and model.num_members > 1):
+    by_jax = keras.backend.backend() == "jax"
+    several = large and not by_jax and isinstance(model, ModularModel) and model.num_members > 1
+    if len(devices) > 1 and not several:
         raise ValueError(
             f"{len(devices)} devices cannot share the members of this model. Expected a model of "
             "modtf.build with several members, TensorFlow, XLA, and no tf.distribute strategy."
@@ -78,10 +88,13 @@ def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[s
     per_program = steps_that_fit(batches.bytes_per_step, steps)
     compiled = compiled_of(model)
     functions = Cache() if compiled is None else compiled.functions
-    model.train_function = functions.get_or_make(
-        (batches.program, steps, per_program, tuple(devices)),
-        lambda: _train_function(model, batches, steps, per_program, devices),
-    )
+    if by_jax:
+        model.train_function = scanning_function(model, batches, steps, per_program, functions)
+    else:
+        model.train_function = functions.get_or_make(
+            (batches.program, steps, per_program, tuple(devices)),
+            lambda: _train_function(model, batches, steps, per_program, devices),
+        )
     return batches.feed(per_program)
 
 

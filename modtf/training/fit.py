@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import keras
+from etils import epy
 
 from modtf.base.words import progress_bar
 from modtf.datasets.device import DeviceStream
-from modtf.datasets.streaming import stream
 from modtf.evaluation.batches import choose_place
 from modtf.evaluation.programs import programs_of
 from modtf.tasks.population import Population
@@ -21,6 +21,9 @@ from modtf.training.callbacks.checkpoint import CheckpointCallback, identity_of,
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback
 from modtf.training.compile import compile_model
 from modtf.training.execution import can_use_large_programs, steps_of_seconds, use_large_programs
+
+with epy.lazy_imports():  # JAX does without TensorFlow
+    from modtf.datasets import streaming
 
 
 def fit_model(
@@ -138,7 +141,7 @@ def training_batches(
     why_not = None if can_use_large_programs(model) else "training runs without XLA"
     if choose_place(data, population.family, why_not) == "device":
         return DeviceBatches(DeviceStream(population, batch_size), start_step)
-    return HostBatches(stream(population, batch_size, "train", start_step=start_step))
+    return HostBatches(streaming.stream(population, batch_size, "train", start_step=start_step))
 
 
 def scope_of(model: keras.Model) -> contextlib.AbstractContextManager:

@@ -5,6 +5,7 @@ None of it affects a hash or a random number.
 
 import os
 import platform
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,13 @@ def thread_variables(threads: int) -> dict[str, str]:
 
 
 def accelerators() -> list[str]:
-    """Return the names of the devices that TensorFlow finds besides the CPU."""
+    """Return the names of the devices that TensorFlow or JAX finds besides the CPU."""
+    import keras
+
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return [device.device_kind for device in jax.devices() if device.platform != "cpu"]
     import tensorflow as tf
 
     return [
@@ -58,15 +65,15 @@ def provenance(precision: str) -> dict[str, Any]:
     """Return what may change the last digits of results, JSON-able; `precision` is of matrix products."""
     import keras
     import numpy as np
-    import tensorflow as tf
 
+    backend = keras.backend.backend()
     return {
         "modtf": __version__,
         "python": platform.python_version(),
-        "tensorflow": tf.__version__,
+        backend: import_module(backend).__version__,
         "keras": keras.__version__,
         "numpy": np.__version__,
-        "backend": keras.backend.backend(),
+        "backend": backend,
         "system": platform.platform(),
         "processor": processor_name(),
         "accelerators": ", ".join(accelerators()) or "none",

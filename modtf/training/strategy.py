@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
+import keras
+from etils import epy
 
 from modtf.base.checks import check_choice, check_names
 from modtf.tasks.protocol import STRATEGIES
+
+with epy.lazy_imports():  # other backends train on one device
+    import tensorflow as tf
 
 
 def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
@@ -24,9 +28,14 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
         members; or None for the default device.
 
     Raises:
-        ValueError: if the name is unknown, or the batch size is not such a multiple.
+        ValueError: if the name is unknown, or the batch size is not such a multiple; or if another backend
+            than TensorFlow is asked for several devices.
     """
     check_choice("strategy", name, STRATEGIES)
+    if (backend := keras.backend.backend()) != "tensorflow":
+        if name != "auto":
+            raise ValueError(f"strategy={name!r} needs TensorFlow, but Keras runs on {backend}. Leave it out.")
+        return None
     gpus = tf.config.list_logical_devices("GPU")
     devices = [device.name for device in gpus or tf.config.list_logical_devices("CPU")]
     if name == "auto":
@@ -46,7 +55,9 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
 
 def check_devices(names: Sequence[str]) -> None:
     """Raise `ValueError` if a device is absent; "GPU:0", "/GPU:0" and "/device:GPU:0" are equal."""
-    known = {device.name.removeprefix("/device:") for device in tf.config.list_logical_devices()}
+    if names and (backend := keras.backend.backend()) != "tensorflow":
+        raise ValueError(f"devices={[*names]} need TensorFlow, but Keras runs on {backend}. Leave them out.")
+    known = names and {device.name.removeprefix("/device:") for device in tf.config.list_logical_devices()}
     for name in names:
         if name.removeprefix("/").removeprefix("device:").upper() not in known:
             raise ValueError(f"devices: {name!r} is not known; expected one of {', '.join(sorted(known))}.")
@@ -56,7 +67,7 @@ def check_strategy(strategy: Any) -> None:
     """Raise `ValueError` unless it is a result of `choose_strategy`."""
     if isinstance(strategy, tuple):
         check_devices(check_names("strategy", strategy))
-    elif not isinstance(strategy, tf.distribute.Strategy | None):
+    elif strategy is not None and not isinstance(strategy, tf.distribute.Strategy):
         raise ValueError(
             f"strategy={strategy!r} is not valid; expected a tf.distribute.Strategy, names of devices, or "
             "None."

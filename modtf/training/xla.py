@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 
+from modtf.base.extras import keras_backend
 from modtf.base.words import plural
 from modtf.models.architectures.sizes import SIZES, num_parameters
 from modtf.tasks.cell import Cell
@@ -17,9 +18,11 @@ SEQUENCE = 5  # how many times the overhead is larger for sequences
 def is_too_short_for_xla(cell: Cell) -> bool:
     """Return whether a cell trains for fewer steps than repay compilation by XLA on a core.
 
-    If the environment variable `MODTF_XLA` decides, for or against XLA, none is.
+    If the environment variable `MODTF_XLA` decides, for or against XLA, none is. JAX always compiles.
     """
-    if os.environ.get("MODTF_XLA") or (cell.network in SIZES and SIZES[cell.network].in_turn):
+    if os.environ.get("MODTF_XLA") or keras_backend() != "tensorflow":
+        return False
+    if cell.network in SIZES and SIZES[cell.network].in_turn:
         return False  # XLA never compiles the latter on a CPU
     training, overhead = cell.protocol.training, OVERHEAD * (SEQUENCE if cell.task.is_sequence else 1)
     flops = len(cell.members) * step_flops(num_parameters(cell) or 0, cell.step_tokens)

@@ -1,7 +1,7 @@
 """Switches of TensorFlow: graph passes, retracing advice, the mantissa of products, and whether and by which
-replica of `tf.distribute` a program is being traced.
+replica of `tf.distribute` a program is being traced; and JAX's numbers of 64 bits.
 
-They were seen in TensorFlow 2.21.
+They were seen in TensorFlow 2.21 and JAX 0.10.
 """
 
 import contextlib
@@ -91,3 +91,22 @@ def use_precision(name: str) -> None:
 
         value = "tensorfloat32" if name == "tf32" else "float32"
         jax.config.update("jax_default_matmul_precision", value)
+
+
+def with_64_bits() -> contextlib.AbstractContextManager[Any]:
+    """Let programs that are traced and called in the context have numbers of 64 bits, which JAX leaves out by
+    default."""
+    if keras.backend.backend() != "jax":
+        return contextlib.nullcontext()
+    import jax
+
+    return jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64()
+
+
+def has_64_bits() -> bool:
+    """Return whether programs that are traced now can have numbers of 64 bits."""
+    if keras.backend.backend() != "jax":
+        return True
+    import jax
+
+    return bool(jax.config.jax_enable_x64)

@@ -17,6 +17,7 @@ from modtf.tasks.population import Population
 from modtf.tasks.protocol import Training
 from modtf.training import checkpoint_file
 from modtf.training.compile import training_variables
+from modtf.xla.jax_trainer import give_state
 
 EVERY = 30.0  # seconds between two checkpoints
 SHOWN = 3  # differences, in an error
@@ -147,10 +148,14 @@ class CheckpointCallback(keras.callbacks.Callback):
     def save_begun(self) -> None:
         """Write everything so far, with the finished part of an epoch: now, or after an exception in `fit`.
 
-        A part is not written if it could not be resumed: with another backend than TensorFlow, where the
-        model does not hold its weights during training, or with stored callbacks that follow single steps.
+        A part is not written if it could not be resumed: with other backends than TensorFlow and JAX, where
+        the model does not hold its weights during training, after an exception in a program of JAX, which has
+        consumed them, or with stored callbacks that follow single steps.
         """
-        if keras.backend.backend() != "tensorflow" or not self.params:  # or `fit` has not started
+        backend = keras.backend.backend()
+        if backend not in ("tensorflow", "jax") or not self.params:  # or `fit` has not started
+            return
+        if backend == "jax" and not give_state(self.model):
             return
         begun, states = int(self.model.optimizer.iterations.numpy()), self._before_its_end
         begun -= self.epochs * self.params["steps"]
@@ -185,16 +190,16 @@ def skip_steps(model: keras.Model, steps: int) -> None:
     """Make the first calls of the training function, which stand for `steps` steps, do nothing.
 
     `fit` then continues in the middle of an epoch; its data must start after those steps. The model must be
-    compiled on the TensorFlow backend, and its `steps_per_execution` must divide `steps`.
+    compiled, and its `steps_per_execution` must divide `steps`.
     """
     model.make_train_function()
     function, left = model.train_function, steps
 
-    def skipping(iterator):
+    def skipping(*arguments):  # an iterator; with JAX after the state
         nonlocal left
         if left <= 0:
-            return function(iterator)
+            return function(*arguments)
         left -= model.steps_per_execution
-        return model.get_metrics_result()
+        return ({}, arguments[0]) if len(arguments) > 1 else model.get_metrics_result()
 
     model.train_function = skipping

@@ -1,13 +1,23 @@
-"""The TensorBoard logs of a cell, during training and after."""
+"""The TensorBoard logs of a cell, during training and after; written without TensorFlow."""
 
+import io
+import os
+import socket
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
-from tensorboard.plugins.hparams import api as hparams
+from tensorboard.compat.proto import event_pb2, types_pb2
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.histogram.summary_v2 import histogram_pb
+from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+from tensorboard.plugins.image.metadata import create_summary_metadata
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+from tensorboard.summary.writer.record_writer import RecordWriter
+from tensorboard.util.tensor_util import make_tensor_proto
 
 from modtf.evaluation.scores import MEASURES_OF_PERFORMANCE, row_name
 from modtf.metrics import best_permutation, module_use
@@ -16,6 +26,25 @@ from modtf.training.callbacks.evaluate import EvaluateCallback
 
 PIXELS = 24  # per entry of a matrix image
 SHOWN_MEMBERS = 5
+
+
+class EventFile:
+    """A file of events that TensorBoard reads, complete after every `write`."""
+
+    def __init__(self, folder: str | Path):
+        name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
+        self._path = Path(folder, name)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._append(file_version="brain.Event:2")
+
+    def write(self, step: int, summaries: Sequence[Summary]) -> None:
+        """Append summaries of a step."""
+        values = [value for summary in summaries for value in summary.value]
+        self._append(summary=Summary(value=values), step=step)
+
+    def _append(self, **content: Any) -> None:
+        with self._path.open("ab") as file:
+            RecordWriter(file).write(event_pb2.Event(wall_time=time.time(), **content).SerializeToString())
 
 
 class TensorBoardWriter(keras.callbacks.Callback):
@@ -33,9 +62,8 @@ class TensorBoardWriter(keras.callbacks.Callback):
         self.evaluation = evaluation
         population = evaluation.evaluator.population
         self.num_members, self.rule_probs = len(population), population.family.rule_probs(population.task)
-        self.writer = tf.summary.create_file_writer(str(folder))
-        with self.writer.as_default():
-            hparams.hparams(dict(settings), trial_id=trial)
+        self.file = EventFile(folder)
+        self.file.write(0, [hparams_pb(dict(settings), trial_id=trial)])
 
     def on_train_begin(self, logs=None):
         if len(self.evaluation.steps) == 1:
@@ -44,35 +72,32 @@ class TensorBoardWriter(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if (epoch + 1) % self.evaluation.every:
             return
-        self._write_evaluation()
         rate = self.params["steps"] / self.evaluation.seconds[-1]
-        with self.writer.as_default(self.evaluation.steps[-1]):
-            tf.summary.scalar("performance/training_loss", (logs or {})["loss"])
-            tf.summary.scalar("speed/steps_per_second", rate)
-            tf.summary.scalar("speed/members_times_steps_per_second", rate * self.num_members)
+        self._write_evaluation(
+            scalar_pb("performance/training_loss", (logs or {})["loss"]),
+            scalar_pb("speed/steps_per_second", rate),
+            scalar_pb("speed/members_times_steps_per_second", rate * self.num_members),
+        )
 
     def final(self, step: int, scores: Mapping[str, float]) -> None:
         """Write the final evaluation on the test stream, which HParams shows next to the settings."""
-        with self.writer.as_default(step):
-            for name, value in scores.items():
-                if np.isfinite(value):
-                    tf.summary.scalar(f"test/{name}", value)
-        self.writer.flush()
+        finite = {name: value for name, value in scores.items() if np.isfinite(value)}
+        self.file.write(step, [scalar_pb(f"test/{name}", value) for name, value in finite.items()])
 
-    def _write_evaluation(self) -> None:
-        scores = self.evaluation.found[-1]
-        with self.writer.as_default(self.evaluation.steps[-1]):
-            for (measure, *where), values in scores.rows.items():
-                if np.isfinite(values).all():
-                    tf.summary.scalar(self._group(measure) + row_name(measure, *where), np.mean(values))
-            for place, activation in scores.activation.items():
-                probs = None if place else self.rule_probs
-                maps = heat_maps(activation, probs)
-                name = f"activation/{at_place('rules_by_modules', place)}"
-                tf.summary.image(name, maps, max_outputs=SHOWN_MEMBERS)
-                # diverged members have no module use
-                use = [module_use(matrix, probs) for matrix in activation if np.isfinite(matrix).all()]
-                tf.summary.histogram(f"activation/{at_place('module_use', place)}", use)
+    def _write_evaluation(self, *more: Summary) -> None:
+        scores, summaries = self.evaluation.found[-1], [*more]
+        for (measure, *where), values in scores.rows.items():
+            if np.isfinite(values).all():
+                name = self._group(measure) + row_name(measure, *where)
+                summaries.append(scalar_pb(name, np.mean(values)))
+        for place, activation in scores.activation.items():
+            probs = None if place else self.rule_probs
+            name = f"activation/{at_place('rules_by_modules', place)}"
+            summaries.append(_image_pb(name, heat_maps(activation, probs)))
+            # diverged members have no module use
+            use = [module_use(matrix, probs) for matrix in activation if np.isfinite(matrix).all()]
+            summaries.append(histogram_pb(f"activation/{at_place('module_use', place)}", use))
+        self.file.write(self.evaluation.steps[-1], summaries)
 
     def _group(self, measure: str) -> str:
         if measure in MEASURES_OF_PERFORMANCE:
@@ -82,13 +107,27 @@ class TensorBoardWriter(keras.callbacks.Callback):
 
 def heat_maps(activation: np.ndarray, rule_probs: Sequence[float] | None = None) -> np.ndarray:
     """Return activation matrices [P, R, M] as images [P, height, width, 3], with modules matched to rules of
-    these frequencies."""
-    import matplotlib
+    these frequencies. White is nothing, darker is more."""
+    from modtf.pages.pictures import HEAT  # matplotlib takes time
 
-    colours = matplotlib.colormaps["viridis"]
     images = []
     for matrix in activation[:SHOWN_MEMBERS]:
         matched = matrix.shape[1] > 1 and np.isfinite(matrix).all()
         ordered = matrix[:, best_permutation(matrix, rule_probs)] if matched else matrix
-        images.append(colours(np.kron(ordered, np.ones((PIXELS, PIXELS))))[..., :3])
+        images.append(HEAT(np.kron(ordered, np.ones((PIXELS, PIXELS))))[..., :3])
     return np.stack(images).astype(np.float32)
+
+
+def _image_pb(name: str, images: np.ndarray) -> Summary:
+    """Return images [P, height, width, 3] as a summary: their width, their height, and a PNG of each."""
+    from matplotlib.image import imsave
+
+    texts = [str(size).encode() for size in images.shape[2:0:-1]]
+    for image in images:
+        file = io.BytesIO()
+        imsave(file, image, format="png")
+        texts.append(file.getvalue())
+    summary, tensor = Summary(), make_tensor_proto(texts, dtype=types_pb2.DT_STRING)
+    metadata = create_summary_metadata(display_name=None, description=None)
+    summary.value.add(tag=name, metadata=metadata, tensor=tensor)
+    return summary

@@ -23,7 +23,6 @@ def written(tmp_path_factory, prescribed, run_epochs):
     board = TensorBoardWriter(folder, "its trial", {"variant": "modular", "width": "32"}, evaluation)
     run_epochs(None, [evaluation, board], range(2), steps=10)
     board.final(20, {"loss_scale2": 0.25, "alignment": float("nan")})
-    board.writer.close()
     return EventAccumulator(str(folder), {"tensors": 0}).Reload(), evaluation.seconds
 
 
@@ -88,7 +87,12 @@ def test_module_use_counts_rules_as_often_as_they_occur(tmp_path, prescribed):
     board = TensorBoardWriter(tmp_path / "logs", "cell", {}, evaluation)
     evaluation.on_train_begin()
     board.on_train_begin()
-    board.writer.close()
     events = EventAccumulator(str(tmp_path / "logs"), {"tensors": 0}).Reload()
     (event,) = events.Tensors("activation/module_use")
     assert tf.make_ndarray(event.tensor_proto)[:, 1].max() == pytest.approx(6 / 11)
+
+
+def test_nothing_is_white_and_more_is_darker():
+    corners = [heat_maps(np.array([[[1 - x, x], [0.0, 1.0]]]))[0, 0, -1].sum() for x in (0, 0.1, 0.3, 0.45)]
+    assert corners[0] == 3
+    assert (np.diff(corners) < 0).all()

@@ -1,0 +1,27 @@
+"""The state that Keras's JAX trainer holds while `fit` runs, and the losses that it builds before.
+
+Seen in Keras 3.15.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+GROUPS = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
+
+
+def build_losses(model: keras.Model, shapes: Any) -> None:
+    """Build what a compiled model builds from its first batch, from the shapes and types of a batch."""
+    model._symbolic_build(data_batch=shapes)
+
+
+def keep_state(model: keras.Model, state: Sequence[Any]) -> None:
+    """Make the trainer hold this state, so that an interrupted `fit` gives it to the model."""
+    model._jax_state = dict(zip(GROUPS, state, strict=True))
+
+
+def give_state(model: keras.Model) -> bool:
+    """Give a model the state that `fit` holds; return False if an interrupted program has consumed it."""
+    model.jax_state_sync()
+    return not any(variable.value.is_deleted() for variable in model.variables)
