@@ -93,8 +93,8 @@ class DeviceStream:
         """
         if self.plan.dtype == "float64" and not has_64_bits():
             raise ValueError(
-                f"split={self.plan.data.split!r} needs float64, which JAX supports only with JAX_ENABLE_X64=1 "
-                "or in jax.enable_x64(True). Use one of them, or choose split='train'."
+                f"split={self.plan.data.split!r} needs float64, which JAX has only with JAX_ENABLE_X64=1 or "
+                "in jax.enable_x64(True). Use one of them, or choose split='train'."
             )
         plan, given = self.plan, given or self.given
         keys = ops.convert_to_tensor(given["keys"])

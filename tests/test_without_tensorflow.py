@@ -1,4 +1,4 @@
-"""With the JAX backend and no TensorFlow: data, models, measures, the benchmark (training: tests/models)."""
+"""With the JAX backend and no TensorFlow: data, models, measures, `modtf run`, the benchmark."""
 
 import json
 import os
@@ -78,6 +78,18 @@ def test_data_are_made_and_models_measured(python):
     done = python("-c", LIBRARY, processes.ROOT / "tests" / "datasets" / "golden.json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == [f"{arch} ok" for arch in with_free_rules()]
+
+
+@pytest.mark.slow
+@pytest.mark.xla
+def test_run_trains_and_measures(python, tmp_path):
+    flags = ["--arch=mlp", "--preset=smoke", "--variant=modular", f"--out={tmp_path / 'run'}"]
+    done = python(processes.ROOT / "launch" / "run.py", *flags)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "1.055 ±3.621  2.101 ±7.268" in done.stdout  # as with TensorFlow
+    assert "without; MODTF_XLA" not in done.stdout
+    (config,) = (tmp_path / "run").glob("*/config.json")
+    assert json.loads(config.read_text())["provenance"]["xla"] == "on"
 
 
 @pytest.mark.slow

@@ -85,12 +85,13 @@ def _arrays(conditions: Sequence[Condition]) -> list[dict[str, np.ndarray]]:
 class Source:
     """Datasets from which evaluations read shares of batches, one after the other, through one pipeline.
 
-    A dataset's iterator is kept, because starting one costs as much as a small evaluation: TensorFlow prepares
-    the pipeline's functions anew. It continues with the next share, and after the last with the first.
+    A dataset's iterator is kept, because starting one costs as much as a small evaluation: TensorFlow
+    prepares the pipeline's functions anew. It continues with the next share, and after the last with the
+    first.
 
     Args:
-        shares: (steps, first share, share after the last) -> a dataset, or with JAX any iterable, that yields,
-            for each share, the steps of each of the `count` datasets in turn.
+        shares: (steps, first share, share after the last) -> a dataset, or with JAX any iterable, that
+            yields, for each share, the steps of each of the `count` datasets in turn.
         make: turns an element into (features, {output: input of its metric}) in a compiled program; None if
             the dataset yields that already.
         program: sources with equal keys share compiled programs; their elements carry the differences.
@@ -100,7 +101,7 @@ class Source:
 
     def __init__(
         self,
-        shares: Callable[[int, int, int], tf.data.Dataset | Iterable[Any]],
+        shares: Callable[[int, int, int], Any],
         make: Callable[[Any], Any] | None = None,
         program: Hashable = None,
         count: int = 1,

@@ -61,7 +61,7 @@ class HostBatches:
         """Return the batches of one member, [K, B, 1, ...]."""
         return tf.nest.map_structure(lambda stacked: stacked[:, :, member, None], element)
 
-    def share(self, first: int, last: int) -> "HostBatches":
+    def share(self, first: int, last: int) -> HostBatches:
         """Return the batches of members first ... last - 1. They receive the result of `cut`."""
         return self
 
@@ -101,7 +101,7 @@ class DeviceBatches:
     def of_member(self, element: Any, count: int, member: Any) -> Any:
         return _with_names(*self.stream.make(element, count, member=member))
 
-    def share(self, first: int, last: int) -> "DeviceBatches":
+    def share(self, first: int, last: int) -> DeviceBatches:
         whole, plan = self.stream.population, self.stream.plan
         part = replace(whole, tasks=whole.tasks[first:last], seeds=whole.seeds[first:last])
         return DeviceBatches(DeviceStream(part, plan.batch_size), self.start_step)

@@ -71,8 +71,8 @@ def use_large_programs(model: keras.Model, batches: Batches, devices: Sequence[s
 
     Keras starts a program for every step and passes it every weight. For a small model that costs a fifth of
     the step. Without XLA, with another backend than TensorFlow and JAX or with several replicas, Keras keeps
-    its own function and reads batches from the host. `model.train_function = None` restores Keras's function, which
-    can also read a finite dataset. Over several `devices` the members of a population are split.
+    its own function and reads batches from the host. `model.train_function = None` restores Keras's function,
+    which can also read a finite dataset. Over several `devices` the members of a population are split.
     """
     large = can_use_large_programs(model)
     by_jax = keras.backend.backend() == "jax"

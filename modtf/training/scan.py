@@ -1,4 +1,4 @@
-"""Training with JAX: several steps in one compiled program, a `scan` over batches that it makes or receives."""
+"""Training with JAX: several steps in one program, a `scan` over batches that it makes or receives."""
 
 from collections.abc import Callable
 from typing import Any

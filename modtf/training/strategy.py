@@ -34,7 +34,9 @@ def choose_strategy(name: str, batch_size: int, num_members: int = 1) -> Any:
     check_choice("strategy", name, STRATEGIES)
     if (backend := keras.backend.backend()) != "tensorflow":
         if name != "auto":
-            raise ValueError(f"strategy={name!r} needs TensorFlow, but Keras runs on {backend}. Leave it out.")
+            raise ValueError(
+                f"strategy={name!r} needs TensorFlow, but Keras runs on {backend}. Leave it out."
+            )
         return None
     gpus = tf.config.list_logical_devices("GPU")
     devices = [device.name for device in gpus or tf.config.list_logical_devices("CPU")]

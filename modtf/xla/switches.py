@@ -7,6 +7,7 @@ They were seen in TensorFlow 2.21 and JAX 0.10.
 import contextlib
 import logging
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import keras
@@ -98,8 +99,7 @@ def with_64_bits() -> contextlib.AbstractContextManager[Any]:
     default."""
     if keras.backend.backend() != "jax":
         return contextlib.nullcontext()
-    import jax
-
+    jax: Any = import_module("jax")
     return jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64()
 
 
@@ -107,6 +107,4 @@ def has_64_bits() -> bool:
     """Return whether programs that are traced now can have numbers of 64 bits."""
     if keras.backend.backend() != "jax":
         return True
-    import jax
-
-    return bool(jax.config.jax_enable_x64)
+    return bool(import_module("jax").config.jax_enable_x64)

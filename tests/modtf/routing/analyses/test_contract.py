@@ -1,7 +1,10 @@
 """Contract of analyses: these tests cover every registered one, new ones included."""
 
+from importlib import import_module
+
 import numpy as np
 import pandas as pd
+import processes
 import pytest
 from ignorant_routers import counts_of, coverage, ignorant, unrelated
 
@@ -120,3 +123,12 @@ def test_choices_are_sorted_by_document_and_weight():
     rows = np.argsort([ranks[document] for document in first.tolist()], kind="stable")
     np.testing.assert_array_equal(data.experts, arrays["experts"][:, shuffled][:, rows])
     assert len(order) == data.num_tokens
+
+
+def test_the_help_and_the_page_say_how_many_tokens_are_read():
+    page, launch = ((processes.ROOT / name).read_text() for name in ("docs/analyses.md", "launch/measure.py"))
+    for name in NAMES:
+        most = getattr(import_module(f"modtf.routing.analyses.{name}"), "MOST_TOKENS", None)
+        for text in (page, launch) if most else ():
+            assert f"{most:,}" in text
+            assert name in text
