@@ -112,8 +112,8 @@ def define_flags(values: flags.FlagValues) -> None:
     )
     define.string("layer_names", None, "The name of the array of the layers' names, or an .npy file.")
     words = f"The analyses to run, separated by commas: {', '.join(ANALYSES)}; or "
-    words += "all, or none. Larger files are sampled: cache reads at most 2,048 tokens, coactivation and consistency "
-    words += "8,192, dependence, repetition and saturation 32,768, the others 67 million choices."
+    words += "all, or none. Larger files are sampled: cache reads at most 2,048 tokens, coactivation and "
+    words += "consistency 8,192, dependence, repetition and saturation 32,768, the others 67 million choices."
     define.list("analyses", ["all"], words)
     define.integer(
         "permutations", NUM_PERMUTATIONS, "The number of permutations for the chance level; 0 for none."
