@@ -125,15 +125,13 @@ def define_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> None:
     """Read, measure, print and write; raise `OSError` or `ValueError` with one line on a failure."""
     from modtf.routing import EXAMPLE, report_text, write_routing_report
-    from modtf.routing.analyses.reading import domains_of
+    from modtf.routing.analyses.choices import domains_of
     from modtf.routing.analyses.run import run_analyses
     from modtf.routing.measuring.compare import Run, compare_runs
     from modtf.routing.measuring.summarise import Options
-    from modtf.routing.report.analysed import FOLDER, analysed_sections
     from modtf.routing.report.compared import check_comparable, comparison_text, write_comparison
     from modtf.routing.report.findings import findings, held
-    from modtf.routing.report.followed import followed_sections
-    from modtf.routing.report.passages import passages_section
+    from modtf.routing.report.sections import FOLDER, analysed_sections, followed_sections, passages_section
     from modtf.routing.report.tables import ranked
 
     if values.example:

@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "architecture": r"nobody",
     "variant": r"nobody",
     "measure": r"modtf\.metrics|modtf\.analysis\.figures\.activation",
-    "format": r"modtf\.routing\.(formats\.(npz|flame)|analyses\.weights)",  # files of NumPy, Parquet, tensors
+    "format": r"modtf\.routing\.(formats\.flame|analyses\.similarity)",  # files of Parquet, of tensors
     "figure": r"modtf\.(analysis|experiments\.\w+)\.figures(\.\w+)?",
     "claim": r"nobody",
 }

@@ -1,6 +1,7 @@
 """Figures over the layers of a model."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 import pandas as pd
@@ -40,6 +41,19 @@ def label_layers(axes: Axes, layers: Sequence[int], names: Names, letters: int =
     axes.set_xlabel("layer")
 
 
+def draw_line(axes: Axes, layers: Sequence[int], table: pd.DataFrame, colour: Any, label: str) -> None:
+    """Draw a measure over layers, with its interval and the grey band of chance, as far as these are known.
+
+    `table` has the columns layer, value, low, high, chance_low and chance_high. A layer without a row is a
+    gap.
+    """
+    part = table.set_index("layer").reindex(layers).astype({"value": float})
+    places = range(len(layers))
+    axes.plot(places, part["value"], "o-", ms=3, color=colour, label=label)
+    axes.fill_between(places, part["low"], part["high"], color=colour, alpha=0.2, lw=0)
+    axes.fill_between(places, part["chance_low"], part["chance_high"], color=GREY, alpha=0.4, lw=0)
+
+
 def draw_measures(
     name: str, title: str, table: pd.DataFrame, panels: Sequence[Sequence[str]], names: Names
 ) -> Picture:
@@ -47,7 +61,7 @@ def draw_measures(
 
     Args:
         name, title: of the picture.
-        table: the columns layer, measure, value, low, high, chance_low and chance_high.
+        table: the columns measure and those of `draw_line`.
         panels: the measures of each panel. The title of a panel is its first measure.
         names: the names of layers.
     """
@@ -56,13 +70,7 @@ def draw_measures(
     figure, all_axes = over_layers(layers, names, titles, 90 // len(panels))
     for axes, some in zip(all_axes, panels, strict=True):
         for measure, colour in zip(some, COLOURS, strict=False):
-            part = (
-                table[table["measure"] == measure].set_index("layer").reindex(layers).astype({"value": float})
-            )
-            places = range(len(layers))
-            axes.plot(places, part["value"], "o-", ms=3, color=colour, label=measure.replace("_", " "))
-            axes.fill_between(places, part["low"], part["high"], color=colour, alpha=0.2, lw=0)
-            axes.fill_between(places, part["chance_low"], part["chance_high"], color=GREY, alpha=0.4, lw=0)
+            draw_line(axes, layers, table[table["measure"] == measure], colour, measure.replace("_", " "))
         start_at_zero(axes)
         if len(some) > 1:
             axes.legend(frameon=False, fontsize=8)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.counted import Counted, counted
-from modtf.routing.formats.arrays import Arrays
 from modtf.routing.formats.joined import warn
+from modtf.routing.formats.registry import FORMATS, Arrays
+from modtf.routing.measuring.activations import Counted
 from modtf.routing.measuring.layers import BFLOAT16, Experts, Gates, layers_of, one_integer
 
 GATES = "activations"  # the usual name; without this array, experts or counts are read
@@ -16,6 +16,60 @@ ARRAYS = ("npz", "npy", "safetensors", "mapping")  # formats with user-defined a
 MASKS = ("attention_mask", "padding_mask", "mask")  # arrays that are not applied
 OF_LAYERS = ("layer", "layer_id", "layer_idx", "layer_index")  # columns of tables with a row for each layer
 SHAPES = "expected [tokens, {last}] or [layers, tokens, {last}]"
+
+
+def counted(arrays: Arrays, num_experts: int | None, shared: Sequence[int]) -> Counted:
+    """Return counts `[documents, layers, experts]`."""
+    if arrays["counts"].ndim != 3:
+        raise ValueError(
+            f"The array 'counts' of {arrays.source} has shape {arrays['counts'].shape}; expected [documents, "
+            "layers, experts]. Give counts[:, np.newaxis] for [documents, experts] of one layer, and "
+            "counts[np.newaxis] for [layers, experts] of one document."
+        )
+    counts = Counted(arrays["counts"]).counts
+    common = max(int(np.gcd.reduce(counts, axis=None)), 1)
+    if common > 1:
+        warn(
+            f"All counts are multiples of {common}, as if each token was counted {common} times. They are "
+            f"divided by {common}."
+        )
+    counts = counts // common
+    totals = counts[:, counts.any(axis=(0, 2))].sum(axis=2)  # dense layers have zeros
+    if not totals.any():
+        raise ValueError(f"The array 'counts' of {arrays.source} holds no choice of an expert.")
+    if (totals != totals[:, :1]).any():
+        warn(
+            f"The layers of a document count {totals.min()} to {totals.max()} choices. Tokens were dropped, "
+            "or the axes are not [documents, layers, experts]."
+        )
+    known = one_integer("top_k", arrays["top_k"]) if "top_k" in arrays else None
+    top_k = arrays.source.top_k
+    if known is not None and top_k not in (None, known):
+        raise ValueError(
+            f"--top_k={top_k} (top_k={top_k}) is not valid; expected {known}, which the counts were read "
+            "with. Leave it out."
+        )
+    return Counted(_padded(arrays, counts, num_experts), top_k if known is None else known, shared)
+
+
+def _padded(arrays: Arrays, counts: NDArray[np.int64], num_experts: int | None) -> NDArray[np.int64]:
+    """Return counts of all experts, including those that received no token and are missing in the file."""
+    known = counts.shape[2]
+    number = arrays.get("num_experts") if num_experts is None else np.asarray(num_experts)
+    if number is None:
+        if FORMATS[arrays.format].lists_only_chosen:
+            warn(
+                f"{arrays.source} lists only experts that were chosen, so {known} experts are assumed, from "
+                "the highest number. Give --num_experts=E (num_experts=E)."
+            )
+        return counts
+    size = one_integer("num_experts", number)
+    if size < known:
+        raise ValueError(
+            f"{arrays.source} counts {known} experts, but num_experts is {size}; expected at "
+            f"least {known}, because experts are numbered from 0."
+        )
+    return np.pad(counts, ((0, 0), (0, 0), (0, size - known)))
 
 
 def routed(

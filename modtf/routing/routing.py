@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing import labelling, reading
-from modtf.routing.counted import Counted
-from modtf.routing.formats.arrays import Arrays
+from modtf.routing.formats.registry import Arrays
 from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
-from modtf.routing.measuring.activations import measure_layers
+from modtf.routing.measuring.activations import Counted, measure_layers
 from modtf.routing.measuring.layers import Experts, Gates, Ints, Layer, without_shared
 from modtf.routing.measuring.summarise import Options, Progress
 from modtf.routing.names import Names
@@ -118,20 +117,23 @@ class Routing:
         num_layers, num_tokens, _ = routed.shape
         reading.check_rows(arrays, num_tokens)
         of_tokens = labelling.documents_of(arrays, documents, routed)
-        classes, factors = labelling.labels_and_factors(arrays, labels, label_names, num_tokens, of_tokens)
+        tokens, predicted = (
+            labelling.token_ids(arrays, name, num_tokens) for name in (labelling.TOKEN, labelling.PREDICTED)
+        )
+        classes, factors = labelling.labels_and_factors(
+            arrays, labels, label_names, num_tokens, of_tokens, tokens
+        )
+        have_both = classes.numbers is not None and of_tokens.numbers is not None
         found = cls(
             routed,
-            None if classes is None else classes.numbers,
-            None if of_tokens is None else of_tokens.numbers,
-            Names(
-                None if classes is None else classes.names,
-                labelling.layer_names(arrays, layer_names, num_layers),
-            ),
+            classes.numbers,
+            of_tokens.numbers,
+            Names(classes.names, labelling.layer_names(arrays, layer_names, num_layers)),
             factors,
-            labelling.words_of(arrays, num_tokens),
-            labelling.predicted_of(arrays, num_tokens),
-            labelling.spans_of(arrays, spans, num_tokens, classes is not None and of_tokens is not None),
-            None if of_tokens is None else of_tokens.names,
+            tokens.names or labelling.as_names(arrays.get("token_names")),
+            predicted.numbers,
+            labelling.spans_of(arrays, spans, num_tokens, have_both),
+            of_tokens.names,
         )
         if isinstance(routed, Counted):
             return found
@@ -154,7 +156,7 @@ class Routing:
 
     @property
     def layers(self) -> list[Layer]:
-        """The layers of tokens, as `measure_layers` reads them; `ValueError` for counts."""
+        """The layers of tokens; `ValueError` for counts."""
         if isinstance(self.activations, Counted):
             raise ValueError("This routing holds counts without tokens. Measure it by routing.measure().")
         return self.activations.layers
@@ -164,8 +166,7 @@ class Routing:
 
         Args:
             progress: wraps the layers while they are measured, for example `tqdm`.
-            **options: `label_probs`, `groups`, `permutations`, `confidence` and `seed` of
-                `measure_activations`.
+            **options: as for `ActivationAccumulator.result`.
 
         Example:
             >>> import numpy as np
@@ -177,7 +178,7 @@ class Routing:
         names = self.names.labels
         if isinstance(self.activations, Counted):
             sums = ActivationAccumulator(top_k=self.activations.top_k)
-            sums.update_counts(self.activations.counts, self.labels, self.expert_numbers)
+            sums.update_counts(self.activations, self.labels, self.expert_numbers)
             return sums.result(progress=progress, label_names=names, **options)
         return measure_layers(
             self.layers, self.labels, self.documents, self.spans, Options(**options), progress=progress,
@@ -186,10 +187,7 @@ class Routing:
 
     @property
     def has_tokens(self) -> bool:
-        """Whether single tokens are known, rather than only counts of each document.
-
-        Co-activation, repetition, caches, comparisons and `measure_factors` need tokens.
-        """
+        """Whether single tokens are known, rather than only counts of each document."""
         return not isinstance(self.activations, Counted)
 
     @property

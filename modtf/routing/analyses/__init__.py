@@ -6,12 +6,11 @@ Names are imported on first use.
 from etils import epy
 
 with epy.lazy_api_imports(globals()):
-    from modtf.routing.analyses.chance import groups_left_out as groups_left_out
     from modtf.routing.analyses.chance import permuted_label_counts as permuted_label_counts
     from modtf.routing.analyses.chance import permuted_within as permuted_within
     from modtf.routing.analyses.chance import rows_of as rows_of
     from modtf.routing.analyses.choices import Choices as Choices
-    from modtf.routing.analyses.reading import read_choices as read_choices
+    from modtf.routing.analyses.choices import read_choices as read_choices
     from modtf.routing.analyses.registry import ANALYSES as ANALYSES
     from modtf.routing.analyses.registry import Analysed as Analysed
     from modtf.routing.analyses.registry import Analysis as Analysis

@@ -1,6 +1,6 @@
 """Cache simulation: how many experts would be found in a cache of a given size."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import matplotlib
@@ -10,10 +10,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from modtf.pages.pictures import STYLE, Picture
-from modtf.routing.analyses.chance import permuted_within, rows_of
+from modtf.routing.analyses.chance import Ratios, permuted_within, rows_of_ratios
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.permuting import ratios, sample
-from modtf.routing.analyses.registry import COLUMNS, Analysed, Analysis, Options, register_analysis
+from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.drawing import COLOURS, GREY
 
 LRU, LFU = "lru_hit_rate", "lfu_hit_rate"
@@ -62,14 +61,16 @@ class Cache(Analysis):
             for size in options.progress([size for size in sizes if size < data.num_experts])
             for policy in POLICIES
         }
-        rows: list[dict[str, Any]] = []
-        for place, layer in enumerate(data.layers if found else ()):
-            in_order, shuffled = hit_rows(data, place, found, options)
-            rows += in_order
-            rows += rows_of(layer, {(measure, SHUFFLED): rate for measure, rate in shuffled.items()})
-        if not rows:
+        if not found:
             note = f"All caches of {sizes[0]} or more experts hold all {data.num_experts} experts."
-            return Analysed(pd.DataFrame(columns=COLUMNS), (note,), (), data.notes)
+            return self.nothing(note, data.notes)
+        rows: list[dict[str, Any]] = []
+        for place, layer in enumerate(data.layers):
+            in_order, shuffled, *drawn = simulated(data, place, found)
+            rows += rows_of_ratios(layer, in_order, data.groups, drawn, options.confidence)
+            one_group = np.zeros_like(data.groups)  # no interval
+            others = rows_of_ratios(layer, shuffled, one_group, (), options.confidence)
+            rows += [row | {"item": SHUFFLED} for row in others]
         table = pd.DataFrame(rows)
         return Analysed(table, tuple(sentences(table)), (draw_cache(table),), data.notes)
 
@@ -81,7 +82,7 @@ def simulated_tokens(data: Choices, options: Options) -> tuple[Choices, NDArray[
     """
     draws = min(options.permutations, MOST_DRAWS)
     work = (draws + 2) * len(data.layers) * (data.num_experts + 1)
-    data = sample(data, min(max(WORK // work, 256), MOST_TOKENS), options.seed)
+    data = data.sample(min(max(WORK // work, 256), MOST_TOKENS), options.seed)
     assert data.experts is not None
     generator = options.generator()
     orders = [np.arange(len(data.documents)), generator.permutation(len(data.documents))]
@@ -89,27 +90,15 @@ def simulated_tokens(data: Choices, options: Options) -> tuple[Choices, NDArray[
     return data, np.concatenate([data.experts[:, order] for order in orders])
 
 
-def hit_rows(
-    data: Choices, place: int, found: Mapping[str, NDArray[Any]], options: Options
-) -> tuple[list[dict[str, Any]], dict[str, float]]:
-    """Return the rows of a layer, and the hit rates of tokens that are permuted over all documents.
+def simulated(data: Choices, place: int, hits_of: Mapping[str, NDArray[Any]]) -> Iterator[Ratios]:
+    """Yield the hits and the choices of a layer's tokens by measure, for each draw of `simulated_tokens`.
 
-    Args:
-        data: the sample that was simulated.
-        place: the index of the layer.
-        found: measure -> hits of every token `[draws * layers, T]`, in the order of `simulated_tokens`.
-        options: of the analysis.
+    `hits_of` has the hits of all draws and layers, `[draws * layers, T]`.
     """
     assert data.experts is not None
-    chosen = (data.experts[place] >= 0).sum(axis=1)
-    value, without, sizes = ratios({key: (some[place], chosen) for key, some in found.items()}, data.groups)
-    total, layers = max(int(chosen.sum()), 1), len(data.layers)
-    draws = range(1, len(next(iter(found.values()))) // layers)
-    shuffled, *chance = (
-        {key: some[draw * layers + place].sum() / total for key, some in found.items()} for draw in draws
-    )
-    layer = data.layers[place]
-    return rows_of(layer, value, without, sizes, chance, options.confidence, (0, 1)), shuffled
+    chosen, layers = (data.experts[place] >= 0).sum(axis=1), len(data.layers)
+    for one in range(place, len(next(iter(hits_of.values()))), layers):
+        yield {measure: (every[one], chosen) for measure, every in hits_of.items()}
 
 
 def hits(

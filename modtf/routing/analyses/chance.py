@@ -1,6 +1,6 @@
 """Intervals over documents, and routers that know nothing: the helpers of all analyses."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from modtf.routing.measuring.tokens import Tokens
 EXACT = 2**11  # tokens up to which the balanced router is simulated token by token
 MIXING, BETWEEN = 16, 4  # swaps per choice before the first draw, and between draws
 Values = Mapping[Any, float]  # measure, or (measure, item) -> value
+Ratios = Mapping[str, tuple[NDArray[Any], NDArray[Any]]]  # measure -> numerators, denominators
 
 
 def rows_of(
@@ -66,11 +67,70 @@ def without_band(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row | {"chance_low": np.nan, "chance_high": np.nan} for row in rows]
 
 
-def groups_left_out(data: Choices) -> Iterator[tuple[Any, int]]:
-    """Return for each group of documents which rows remain without it, and the group's number of rows."""
-    sizes = np.bincount(data.groups)
-    for group in np.flatnonzero(sizes) if np.count_nonzero(sizes) > 1 else ():
-        yield data.groups != group, int(sizes[group])
+def members(groups: Ints) -> Iterator[Ints]:
+    """Yield the rows of each group."""
+    yield from np.split(np.argsort(groups, kind="stable"), np.bincount(groups).cumsum()[:-1])
+
+
+def rows_of_sums(
+    data: Choices, place: int, measure: Callable[[Any], Values], sums: Sequence[Any], drawn: Iterable[Any],
+    confidence: float, bounds: tuple[float, float] = (0, 1), most: Mapping[str, float] | None = None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return the rows of a layer whose measures are functions of sums over tokens.
+
+    Args:
+        data: the choices.
+        place: the index of the layer.
+        measure: a function from sums, such as the loads of experts, to values.
+        sums: those of each group of documents, `[groups, ...]`.
+        drawn: those of each router that knows nothing.
+        confidence, bounds, most: as for `rows_of`.
+    """
+    whole = sum(sums)
+    without = [measure(whole - one) for one in sums] if len(sums) > 1 else []
+    sizes = np.bincount(data.groups)[: len(without)].tolist()
+    return rows_of(
+        data.layers[place], measure(whole), without, sizes, [measure(one) for one in drawn], confidence,
+        bounds, most,
+    )  # fmt: skip
+
+
+def rows_of_ratios(
+    layer: int, parts: Ratios, groups: Ints, drawn: Iterable[Ratios], confidence: float
+) -> list[dict[str, Any]]:
+    """Return the rows of a layer whose measures are shares: ratios of sums over tokens.
+
+    Args:
+        layer: the layer's number.
+        parts: measure -> numerators and denominators `[N]`, whose sums are divided.
+        groups: the group of documents of each of them, `[N]`.
+        drawn: `parts` of each router that knows nothing.
+        confidence: of the interval.
+    """
+    sizes = np.bincount(groups)
+    used = np.flatnonzero(sizes)
+    value, left_out = {}, {}
+    for name, both in parts.items():
+        above, below = (np.bincount(groups, some, len(sizes))[used] for some in both)
+        value[name] = _divided(above.sum(), below.sum())
+        rest = zip(above.sum() - above, below.sum() - below, strict=True)
+        left_out[name] = [_divided(*pair) for pair in rest]
+    without = [{name: values[i] for name, values in left_out.items()} for i in range(len(used))]
+    chance = [{name: _divided(a.sum(), b.sum()) for name, (a, b) in one.items()} for one in drawn]
+    several = slice(None if len(used) > 1 else 0)
+    return rows_of(layer, value, without[several], sizes[used][several].tolist(), chance, confidence, (0, 1))
+
+
+def _divided(above: Any, below: Any) -> float:
+    return float(above / below) if below > 0 else float("nan")
+
+
+def joint(first: NDArray[Any], after: NDArray[Any], number: int) -> Ints:
+    """Return how many tokens have each pair of choices `[E, E]`; dropped choices do not count."""
+    taken = (first >= 0) & (after >= 0)
+    key = first * number + after
+    counts = np.bincount(key if taken.all() else key[taken], minlength=number * number)
+    return counts.reshape(number, number)
 
 
 def permuted_within(documents: Ints, generator: np.random.Generator) -> Ints:
@@ -106,14 +166,8 @@ def balanced_loads(tokens: Ints, num_experts: int, draws: int, generator: np.ran
     """Return the counts of experts `[draws, E]` if every token chooses different experts at random.
 
     For many tokens these are drawn from a multinomial distribution, whose deviations are scaled to the
-    variance of choices without replacement.
-
-    Args:
-        tokens: `[k + 1]`, how many tokens choose each number of experts, from 0; see
-            `Choices.tokens_by_choices`.
-        num_experts: E.
-        draws: the number of simulated routers.
-        generator: random numbers.
+    variance of choices without replacement. `tokens` `[k + 1]` says how many tokens choose each number of
+    experts, from 0.
     """
     parts = [
         _balanced(int(tokens[top_k]), top_k, num_experts, draws, generator)

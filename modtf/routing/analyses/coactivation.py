@@ -1,20 +1,19 @@
 """Co-activation: experts that the same tokens choose together."""
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.routing.analyses.chance import groups_left_out, rows_of, same_loads, without_band
+from modtf.routing.analyses.chance import joint, members, rows_of, rows_of_sums, same_loads, without_band
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.permuting import joint, sample
-from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
-from modtf.routing.analyses.sentences import above_chance, beyond_chance
+from modtf.routing.analyses.registry import Analysis, Options, register_analysis
+from modtf.routing.analyses.sentences import above_chance
 from modtf.routing.measuring.layers import Ints
 
 PARTNER, PAIR = "top_partner_share", "coactivation"
-MOST_TOKENS = 2**13
 MOST_DRAWS = 9  # of matrices with the same loads
 PAIRS = 5  # pairs of a layer that are listed
 
@@ -23,11 +22,9 @@ PAIRS = 5  # pairs of a layer that are listed
 class Coactivation(Analysis):
     """How often two experts are chosen by the same token, over all pairs of a token's experts.
 
-    The co-activation of experts i and j is N_ij / N_i: the share of the tokens of expert i that also choose
-    expert j. `top_partner_share` is its largest value over j, averaged over experts weighted by their load:
-    the share of choices whose expert's most frequent partner is chosen, too. A maximum over many pairs is
-    large for any router, so it is compared with chance. `coactivation` lists the pairs of experts that differ
-    most from chance, item "i+j": N_ij divided by the smaller of N_i and N_j.
+    `top_partner_share` is the share of choices whose expert's most frequent partner is chosen, too. A maximum
+    over many pairs is large for any router, so it is compared with chance. `coactivation` lists the pairs of
+    experts that differ most from chance, item "i+j": N_ij divided by the smaller of N_i and N_j.
 
     The chance level is simulated: the tokens and experts of a document form a matrix of zeros and ones, whose
     rows have k ones and whose columns have the document's loads of experts. All matrices with these sums are
@@ -49,34 +46,25 @@ class Coactivation(Analysis):
     null = "Every token chooses k different experts independently, at the loads of its document."
     needs = ("tokens", "several_choices", "several_tokens")
     panels: ClassVar = ((PARTNER,),)
+    finds: ClassVar = {PARTNER: "choose experts in fixed pairs"}
+    most_tokens = 2**13
 
-    def analyse(self, data: Choices, options: Options) -> Analysed:
-        """Return the co-activation of every layer."""
-        data = sample(data, MOST_TOKENS, options.seed)
+    def rows(self, data: Choices, options: Options) -> Iterator[dict[str, Any]]:
+        """Yield the co-activation of every layer, and its pairs that differ most from chance."""
         assert data.experts is not None
-        draws = min(options.permutations, MOST_DRAWS)
-        rows: list[dict[str, Any]] = []
+        draws, number = min(options.permutations, MOST_DRAWS), data.num_experts
         for place in options.progress(range(len(data.layers))):
-            generator = options.generator()
-            experts, number = data.experts[place], data.num_experts
-            groups = list(groups_left_out(data))
-            whole = pairs(experts, number)
-            without = [{PARTNER: partner_share(whole - pairs(experts[~rest], number))} for rest, _ in groups]
+            experts = data.experts[place]
+            sums = [pairs(experts[some], number) for some in members(data.groups)]
             order, alike = alike_tokens(experts, data.documents)
-            drawn = [pairs(some, number) for some in same_loads(experts[order], alike, draws, generator)]
-            chance = [{PARTNER: partner_share(one)} for one in drawn]
-            layer = data.layers[place]
-            rows += rows_of(
-                layer, {PARTNER: partner_share(whole)}, without, [size for _, size in groups], chance,
-                options.confidence, (0, 1),
-            )  # fmt: skip
-            drawn_pairs = np.array(drawn).reshape(-1, number, number)
-            rows += pair_rows(layer, data.expert_numbers, whole, drawn_pairs)
-        return self.result(rows, data)
+            loads = same_loads(experts[order], alike, draws, options.generator())
+            drawn = [pairs(some, number) for some in loads]
+            yield from rows_of_sums(data, place, partner_share, sums, drawn, options.confidence)
+            yield from pair_rows(data.layers[place], data.expert_numbers, sum(sums), np.array(drawn))
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
         """Return what was found about co-activation."""
-        found = [beyond_chance(table, PARTNER, "choose experts in fixed pairs", data.names)]
+        found = super().sentences(table, data)
         layers = above_chance(table, PARTNER)
         pair = table[(table["measure"] == PAIR) & table["layer"].isin(layers)]
         if len(pair):
@@ -104,16 +92,15 @@ def pairs(experts: NDArray[Any], number: int) -> Ints:
     return np.asarray(matrix + matrix.T + np.diag(loads))
 
 
-def partner_share(together: Ints) -> float:
+def partner_share(together: Ints) -> dict[str, float]:
     """Return the share of choices whose expert's most frequent partner is chosen by the same token.
 
-    Args:
-        together: `[E, E]`, tokens that chose both experts; on the diagonal those that chose one.
+    `together` `[E, E]` are the tokens that chose both experts; on the diagonal those that chose one.
     """
     loads = np.diag(together)
     partner = (together - np.diag(loads)).max(axis=1)
     total = loads.sum()
-    return float(partner.sum() / total) if total else float("nan")
+    return {PARTNER: float(partner.sum() / total) if total else float("nan")}
 
 
 def alike_tokens(experts: NDArray[Any], documents: Ints) -> tuple[Ints, Ints]:
@@ -127,11 +114,8 @@ def alike_tokens(experts: NDArray[Any], documents: Ints) -> tuple[Ints, Ints]:
 def pair_rows(layer: int, numbers: Ints, together: Ints, drawn: NDArray[Any]) -> list[dict[str, Any]]:
     """Return rows of the pairs that differ most from chance, in standard deviations of a Poisson count.
 
-    Args:
-        layer: the layer's number.
-        numbers: the experts' numbers `[E]`.
-        together: `[E, E]`, tokens that chose both experts.
-        drawn: the same for each router that knows nothing, `[draws, E, E]`.
+    `together` `[E, E]` are the tokens that chose both experts, `drawn` `[draws, E, E]` the same by chance,
+    and `numbers` `[E]` the experts' numbers.
     """
     if not len(drawn):
         return []

@@ -1,16 +1,17 @@
 """Local routing consistency: how well one set of experts serves a segment of consecutive tokens."""
 
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from modtf.metrics.distributions import Array
-from modtf.routing.analyses.cache import hit_rows, hits, simulated_tokens
-from modtf.routing.analyses.chance import permuted_within, rows_of
+from modtf.routing.analyses.cache import hits, simulated, simulated_tokens
+from modtf.routing.analyses.chance import permuted_within, rows_of_ratios, rows_of_sums
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.permuting import sample
-from modtf.routing.analyses.registry import COLUMNS, Analysed, Analysis, Options, register_analysis
+from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.measuring.layers import Ints
 
@@ -34,8 +35,6 @@ class Consistency(Analysis):
     SCH: the hit rate of a cache of 2k experts that knows how often each expert is chosen in the next m
     tokens, and keeps the most frequent ones, the most recently used among equals. The cache starts empty and
     first uses count as misses (in the published code, as hits while the cache has room).
-
-    The chance level permutes the tokens within each document.
     """
 
     title = "Local routing consistency"
@@ -51,24 +50,25 @@ class Consistency(Analysis):
     null = "The tokens of each document are permuted."
     needs = ("tokens", "several_tokens")
 
+    panels: ClassVar = tuple([f"{name}_{length}" for length in LENGTHS] for name in (SRP, SCH))
+
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return SRP and SCH of every layer by segment length."""
-        used = sample(data, MOST_TOKENS, options.seed)
+        used = data.sample(MOST_TOKENS, options.seed)
         some, stacked = simulated_tokens(data, options)
         rows: list[dict[str, Any]] = []
-        notes = data.notes
+        notes: list[str] = []
         for name, sampled, found in (
             ("SRP", used, srp_rows(used, options)), ("SCH", some, sch_rows(some, stacked, options)),
         ):  # fmt: skip
+            before = len(rows)
             rows += found
-            notes += tuple(f"{name}: {note}" for note in sampled.notes[len(data.notes) :] if found)
+            notes += [f"{name}: {note}" for note in sampled.notes[len(data.notes) :] if len(rows) > before]
         if not rows:
-            note = "No document has a segment of 4 tokens, and the cache holds all experts."
-            return Analysed(pd.DataFrame(columns=COLUMNS), (note,), (), notes)
+            why = "No document has a segment of 4 tokens, and the cache holds all experts."
+            return self.nothing(why, data.notes)
         table = pd.DataFrame(rows).sort_values("layer", kind="stable", ignore_index=True)
-        names = table["measure"].drop_duplicates()
-        panels = [names[names.str.startswith(measure)].tolist() for measure in (SRP, SCH)]
-        return self.result(table, data, list(filter(None, panels)), notes)
+        return self.result(table, data, notes)
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
         """Return what was found about consistency, for segments of 16 tokens or else of 4."""
@@ -77,38 +77,21 @@ class Consistency(Analysis):
         return [beyond_chance(table, names[0], what, data.names) for names in known if names]
 
 
-def srp_rows(data: Choices, options: Options) -> list[dict[str, Any]]:
-    """Return the rows of SRP."""
+def srp_rows(data: Choices, options: Options) -> Iterator[dict[str, Any]]:
+    """Yield the rows of SRP."""
     assert data.experts is not None
-    generator = options.generator()
+    generator, number = options.generator(), data.num_experts
     draws = min(options.permutations, MOST_DRAWS)
     orders = [permuted_within(data.documents, generator) for _ in range(draws)]
     cut = {length: segments(data.documents, length) for length in LENGTHS}
-    rows: list[dict[str, Any]] = []
     for place in options.progress(range(len(data.layers))):
-        experts, number = data.experts[place], data.num_experts
-        value: dict[Any, float] = {}
-        without: list[dict[Any, float]] = []
-        chance: list[dict[Any, float]] = [{} for _ in orders]
-        sizes = np.bincount(data.groups)
+        experts = data.experts[place]
         for length, segment in cut.items():
-            if segment.max() < 0:
-                continue
-            key = f"{SRP}_{length}"
-            by_group = how_often(experts, segment, number, length, data.groups)
-            value[key] = best_f1(by_group.sum(axis=0), length)
-            if len(sizes) > 1:
-                left_out = [best_f1(by_group.sum(axis=0) - one, length) for one in by_group]
-                without = without or [{} for _ in left_out]
-                for values, score in zip(without, left_out, strict=True):
-                    values[key] = score
-            for order, drawn in zip(orders, chance, strict=True):
-                drawn[key] = best_f1(how_often(experts[order], segment, number, length)[0], length)
-        rows += rows_of(
-            data.layers[place], value, without, sizes[: len(without)].tolist(), chance,
-            options.confidence, (0, 1),
-        )  # fmt: skip
-    return rows
+            if segment.max() >= 0:
+                by_group = how_often(experts, segment, number, length, data.groups)
+                drawn = (how_often(experts[order], segment, number, length)[0] for order in orders)
+                measure = partial(best_f1, length=length)
+                yield from rows_of_sums(data, place, measure, list(by_group), drawn, options.confidence)
 
 
 def segments(documents: Ints, length: int) -> Ints:
@@ -123,12 +106,7 @@ def segments(documents: Ints, length: int) -> Ints:
 def how_often(experts: Ints, segment: Ints, number: int, length: int, group: Ints | None = None) -> Ints:
     """Return how many (segment, expert) have each count of tokens `[groups, length + 1]`.
 
-    Args:
-        experts: choices `[T, k]`.
-        segment: see `segments`.
-        number: E.
-        length: m.
-        group: the group of every token `[T]`; None for one group.
+    `experts` are choices `[T, k]` of `number` experts; `segment` and `group` are those of every token `[T]`.
     """
     inside = segment >= 0
     chosen = experts[inside].astype(np.int64)
@@ -144,20 +122,21 @@ def how_often(experts: Ints, segment: Ints, number: int, length: int, group: Int
     return np.bincount(cell, minlength=num_groups * (length + 1)).reshape(num_groups, length + 1)
 
 
-def best_f1(often: Array, length: int) -> float:
+def best_f1(often: Array, length: int) -> dict[str, float]:
     """Return SRP from the numbers of (segment, expert) with each count of tokens `[length + 1]`."""
     served = (often * np.arange(length + 1))[::-1].cumsum()[::-1]
     predicted = often[::-1].cumsum()[::-1] * length
-    if not served[0]:
-        return float("nan")
-    return float((2 * served / (predicted + served[0])).max())
+    best = float((2 * served / (predicted + served[0])).max()) if served[0] else float("nan")
+    return {f"{SRP}_{length}": best}
 
 
-def sch_rows(data: Choices, stacked: Array, options: Options) -> list[dict[str, Any]]:
-    """Return the rows of SCH, from a sample and its permuted choices."""
+def sch_rows(data: Choices, stacked: Array, options: Options) -> Iterator[dict[str, Any]]:
+    """Yield the rows of SCH, from a sample and its permuted choices."""
     assert data.experts is not None
     size = TIMES * data.experts.shape[2]
     if size >= data.num_experts:
-        return []
+        return
     found = {f"{SCH}_{length}": hits(stacked, data.num_experts, size, ahead=length) for length in LENGTHS}
-    return [row for place in range(len(data.layers)) for row in hit_rows(data, place, found, options)[0]]
+    for place, layer in enumerate(data.layers):
+        in_order, _, *drawn = simulated(data, place, found)
+        yield from rows_of_ratios(layer, in_order, data.groups, drawn, options.confidence)

@@ -1,20 +1,19 @@
 """Cross-layer dependence: what a layer's choice says about the choice of the next layer."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from modtf.metrics.distributions import Array
-from modtf.routing.analyses.chance import groups_left_out, rows_of
+from modtf.routing.analyses.chance import joint, members, rows_of
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.permuting import joint, sample
-from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
+from modtf.routing.analyses.registry import Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.measuring.layers import Ints
 
 BITS, ADJUSTED = "mutual_information", "adjusted_mutual_information"
-MOST_TOKENS = 2**15
 
 
 @register_analysis("dependence")
@@ -46,6 +45,7 @@ class Dependence(Analysis):
     null = "The next layer's choices are shifted by a random number of tokens within each document."
     needs = ("tokens", "ranks", "several_tokens")
     panels: ClassVar = ((ADJUSTED,), (BITS,))
+    most_tokens = 2**15
 
     def missing(self, data: Choices) -> str | None:
         """Return why the analysis cannot be computed; it needs two layers, too."""
@@ -53,17 +53,26 @@ class Dependence(Analysis):
             "needs at least two layers; this file has one" if len(data.layers) < 2 else None
         )
 
-    def analyse(self, data: Choices, options: Options) -> Analysed:
-        """Return the dependence between every layer and the next."""
-        data = sample(data, MOST_TOKENS, options.seed)
+    def rows(self, data: Choices, options: Options) -> Iterator[dict[str, Any]]:
+        """Yield the dependence between every layer and the next."""
         assert data.experts is not None
         generator = options.generator()
         orders = [shifted(data.documents, generator) for _ in range(options.permutations)]
-        rows: list[dict[str, Any]] = []
+        sizes = np.bincount(data.groups)
+        number, log = data.num_experts, xlog2x(len(data.documents))
         for place in options.progress(range(len(data.layers) - 1)):
             first, after = (data.experts[one, :, 0].astype(np.int64) for one in (place, place + 1))
-            rows += dependence_rows(data, place, first, after, orders, options)
-        return self.result(rows, data)
+            by_chance = [information(joint(first, after[order], number), log)[0] for order in orders]
+            whole = joint(first, after, number)
+            parts = (joint(first[some], after[some], number) for some in members(data.groups))
+            without = [information(whole - one, log)[0] for one in parts] if len(sizes) > 1 else []
+            bits, most = information(whole, log)
+            value, *others = measures_of([bits, *without, *by_chance], by_chance, most)
+            cut = len(without)
+            yield from rows_of(
+                data.layers[place], value, others[:cut], sizes[:cut].tolist(), others[cut:],
+                options.confidence,
+            )  # fmt: skip
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
         """Return what was found about dependence."""
@@ -73,30 +82,13 @@ class Dependence(Analysis):
         ]
 
 
-def dependence_rows(
-    data: Choices, place: int, first: Ints, after: Ints, orders: list[Ints], options: Options
-) -> list[dict[str, Any]]:
-    """Return the rows of a layer and the next one, from their first choices `[T]`."""
-    number = data.num_experts
-    log = xlog2x(len(first))
-    by_chance = np.array([information(joint(first, after[order], number), log)[0] for order in orders])
-    expected = float(by_chance.mean()) if len(by_chance) else np.nan
-    whole = joint(first, after, number)
-    value, most = information(whole, log)
+def measures_of(bits: Sequence[float], by_chance: Sequence[float], most: float) -> list[dict[str, float]]:
+    """Return the measures for each mutual information in `bits`, of which `most` is possible."""
+    if not by_chance:
+        return [{BITS: one} for one in bits]
+    expected = float(np.mean(by_chance))
     scale = most - expected if most > expected else np.nan
-
-    def values(bits: float) -> dict[str, float]:
-        found = {BITS: bits}
-        return found | {ADJUSTED: (bits - expected) / scale} if len(orders) else found
-
-    groups = list(groups_left_out(data))
-    without = [
-        values(information(whole - joint(first[~rest], after[~rest], number), log)[0]) for rest, _ in groups
-    ]
-    chance = [values(float(bits)) for bits in by_chance]
-    return rows_of(
-        data.layers[place], values(value), without, [size for _, size in groups], chance, options.confidence
-    )
+    return [{BITS: one, ADJUSTED: (one - expected) / scale} for one in bits]
 
 
 def shifted(documents: Ints, generator: np.random.Generator) -> Ints:

@@ -8,27 +8,23 @@ import pandas as pd
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.chance import permuted_label_counts, rows_of
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.domains import counts_of_domains, notes_of, too_few_tokens
-from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
-from modtf.routing.analyses.sentences import above_chance, beyond_chance, corrected_limit, percent, spread_of
+from modtf.routing.analyses.domains import DomainAnalysis, Domains
+from modtf.routing.analyses.registry import Options, register_analysis
+from modtf.routing.analyses.sentences import above_chance, corrected_limit, percent, spread_of
 from modtf.routing.measuring.estimates import FEWEST_DRAWS, Excess
 
 DISTANCE, LARGEST, SPECIALISED = "domain_distance", "largest_share", "specialised_experts"
 
 
 @register_analysis("domain_specialisation")
-class DomainSpecialisation(Analysis):
+class DomainSpecialisation(DomainAnalysis):
     """The share of a domain's tokens that choose each expert, beyond permuted domains.
 
-    OLMoE defines the domain specialisation of expert i and domain d as N_id / N_d: the number of tokens of
-    d for which i is among the k chosen experts, divided by the number of tokens of d. Three numbers sum up
-    these shares. `largest_share` is the largest of them. `domain_distance` is half the sum over experts of
-    |p(i | d) - p(i)|, averaged over domains, where p(i | d) is the share of expert i among the choices of d:
-    the share of a domain's choices that would have to change for it to be routed like all tokens.
-    `specialised_experts` counts the experts with a domain whose share is beyond chance after a correction for
-    the number of experts and domains. It has no interval.
-
-    The chance level permutes domains over documents. Domains with fewer than 10 tokens are left out.
+    Three numbers sum up these shares. `largest_share` is the largest of them. `domain_distance` is half the
+    sum over experts of |p(i | d) - p(i)|, averaged over domains, where p(i | d) is the share of expert i
+    among the choices of d. `specialised_experts` counts the experts with a domain whose share is beyond
+    chance after a correction for the number of experts and domains. It has no interval. Domains with fewer
+    than 10 tokens are left out.
     """
 
     title = "Domain specialisation"
@@ -39,34 +35,27 @@ class DomainSpecialisation(Analysis):
     )
     source = "Muennighoff et al. (2024), 'OLMoE: Open Mixture-of-Experts Language Models', arXiv:2409.02060."
     null = "Domains are permuted over documents (over runs, where a document has several domains)."
-    needs = ("labels",)
     panels: ClassVar = ((DISTANCE,), (LARGEST,), (SPECIALISED,))
+    finds: ClassVar = {DISTANCE: "route domains differently"}
 
-    def analyse(self, data: Choices, options: Options) -> Analysed:
-        """Return the domain specialisation of every layer, and the distance of every domain."""
-        rows: list[dict[str, Any]] = []
-        kept = []
-        for found in counts_of_domains(data, options):
-            kept.append(found.kept)
-            permuted = permuted_label_counts(data, found.place, options.permutations, options.seed)
-            drawn, each = permuted[:, found.kept], found.choices_per_token
-            everywhere = np.full(len(each), found.counts.sum() / found.tokens.sum())
-            statistic = Statistic(drawn, found.names)
-            rows += rows_of(
-                data.layers[found.place], statistic(found.counts, each),
-                [statistic(one, each) for one in found.without], found.sizes,
-                [statistic(one, everywhere, is_draw=True) for one in drawn], options.confidence, (0, 1),
-                {SPECIALISED: data.num_experts},
-            )  # fmt: skip
-        table = pd.DataFrame(rows)
-        if table.empty:
-            return too_few_tokens(self.title, data)
-        table.loc[table["measure"] == SPECIALISED, ["low", "high"]] = np.nan
-        return self.result(table, data, notes=notes_of(data, kept))
+    def rows_of_domains(self, data: Choices, found: Domains, options: Options) -> list[dict[str, Any]]:
+        """Return the domain specialisation of a layer, and the distance of every domain."""
+        permuted = permuted_label_counts(data, found.place, options.permutations, options.seed)
+        drawn, each = permuted[:, found.kept], found.choices_per_token
+        everywhere = np.full(len(each), found.counts.sum() / found.tokens.sum())
+        statistic = Statistic(drawn, found.names)
+        rows = rows_of(
+            data.layers[found.place], statistic(found.counts, each),
+            [statistic(one, each) for one in found.without], found.sizes,
+            [statistic(one, everywhere, is_draw=True) for one in drawn], options.confidence, (0, 1),
+            {SPECIALISED: data.num_experts},
+        )  # fmt: skip
+        no_interval = {"low": np.nan, "high": np.nan}
+        return [row | (no_interval if row["measure"] == SPECIALISED else {}) for row in rows]
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
         """Return what the domains show, in sentences."""
-        found = [beyond_chance(table, DISTANCE, "route domains differently", data.names)]
+        found = super().sentences(table, data)
         layers = above_chance(table, DISTANCE)
         domains = table[(table["measure"] == DISTANCE) & (table["item"] != "") & table["layer"].isin(layers)]
         # Small domains differ much by chance alone, and one of many domains is above its own band.

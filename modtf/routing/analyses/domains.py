@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.registry import COLUMNS, Analysed, Options
+from modtf.routing.analyses.registry import Analysed, Analysis, Options
 from modtf.routing.measuring.layers import Ints
 
 LEAST = 10  # tokens of a domain, or it is left out
@@ -21,23 +20,16 @@ NAMED = 6  # domains that are left out
 class Domains:
     """The counts of one layer, for the domains that have enough tokens.
 
-    Attributes:
-        place: the index of the layer.
-        kept: which of all domains these are, `[domains]`.
-        names: the names of the kept domains.
-        counts: how often they chose each expert, `[kept, E]`.
-        without: the same without each group of documents. A domain that would vanish stays as it is.
-        sizes: the number of choices in each group.
-        tokens: how many tokens of each kept domain have each number of choices, `[kept, k + 1]`.
+    `without` are `counts` without each group of documents. A domain that would vanish stays as it is.
     """
 
-    place: int
-    kept: NDArray[np.bool_]
-    names: list[str]
-    counts: Array
-    without: Array
-    sizes: list[float]
-    tokens: Ints
+    place: int  # the index of the layer
+    kept: NDArray[np.bool_]  # which of all domains these are, [domains]
+    names: list[str]  # of the kept domains
+    counts: Array  # how often they chose each expert, [kept, E]
+    without: Array  # [groups, kept, E]
+    sizes: list[float]  # the number of choices in each group
+    tokens: Ints  # how many tokens of each kept domain have each number of choices, [kept, k + 1]
 
     @property
     def choices_per_token(self) -> Array:
@@ -64,31 +56,40 @@ def counts_of_domains(data: Choices, options: Options) -> Iterator[Domains]:
         rest = whole - per_group
         rest = np.where(rest.sum(axis=2, keepdims=True) > 0, rest, whole)[:, kept]
         # The item "" is the whole layer, so a label without letters is shown as ''.
-        names = [data.label_name(label) or "''" for label in labels[kept].tolist()]
+        names = [data.names.label(label) or "''" for label in labels[kept].tolist()]
         yield Domains(place, kept, names, whole[kept], rest, sizes.tolist(), tokens[kept])
 
 
-def notes_of(data: Choices, kept: Sequence[NDArray[np.bool_]]) -> tuple[str, ...]:
-    """Return the notes of the data, and which domains and how many layers are left out.
+class DomainAnalysis(Analysis):
+    """An analysis that compares the domains of each layer."""
 
-    `kept` holds `Domains.kept` of the layers that are not left out.
-    """
+    needs = ("labels",)
+
+    def analyse(self, data: Choices, options: Options) -> Analysed:
+        """Return the rows of all layers that have at least two domains, and notes on what is left out."""
+        rows: list[dict[str, Any]] = []
+        kept = []
+        for found in counts_of_domains(data, options):
+            kept.append(found.kept)
+            rows += self.rows_of_domains(data, found, options)
+        if not rows:
+            why = f"{self.title}: fewer than two domains have at least {LEAST} tokens."
+            return self.nothing(why, data.notes)
+        return self.result(rows, data, _left_out(data, kept))
+
+    def rows_of_domains(self, data: Choices, found: Domains, options: Options) -> list[dict[str, Any]]:
+        """Return the rows of one layer."""
+        raise NotImplementedError
+
+
+def _left_out(data: Choices, kept: Sequence[NDArray[np.bool_]]) -> Iterator[str]:
+    """Yield which domains, and how many layers, are left out, from `Domains.kept` of the other layers."""
     assert data.labels is not None
-    names = [data.label_name(label) for label in np.unique(data.labels).tolist()]
+    names = [data.names.label(label) for label in np.unique(data.labels).tolist()]
     few = [name for name, every in zip(names, np.all(kept, axis=0).tolist(), strict=True) if not every]
-    notes, layers = data.notes, len(data.layers)
     if few:
         listed = ", ".join(few[:NAMED]) + (f" and {len(few) - NAMED} more" if len(few) > NAMED else "")
-        notes += (f"Domains are left out of layers in which they have fewer than {LEAST} tokens: {listed}.",)
-    if len(kept) < layers:
-        number = f"{layers - len(kept)} of {layers} layers"
-        notes += (f"Left out: {number}, in which fewer than two domains have at least {LEAST} tokens.",)
-    return notes
-
-
-def too_few_tokens(title: str, data: Choices) -> Analysed:
-    """Return an empty result: fewer than two domains have enough tokens."""
-    table: Any = pd.DataFrame(columns=list(COLUMNS))
-    return Analysed(
-        table, (f"{title}: fewer than two domains have at least {LEAST} tokens.",), (), data.notes
-    )
+        yield f"Domains are left out of layers in which they have fewer than {LEAST} tokens: {listed}."
+    if missing := len(data.layers) - len(kept):
+        number = f"{missing} of {len(data.layers)} layers"
+        yield f"Left out: {number}, in which fewer than two domains have at least {LEAST} tokens."

@@ -1,6 +1,7 @@
 """Load: how evenly a layer's experts are used, overall and within each document."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 
 from modtf.metrics.distributions import Array
 from modtf.pages.text import plural
-from modtf.routing.analyses.chance import balanced_loads, groups_left_out, rows_of, same_loads
+from modtf.routing.analyses.chance import balanced_loads, rows_of, rows_of_sums, same_loads
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, number_range, spread_of
@@ -24,14 +25,8 @@ MOST_CELLS = 2**22  # documents times experts that are counted at a time
 class Load(Analysis):
     """Utilisation, dead experts, maximum violation and coefficient of variation of the load.
 
-    With the load n_i of expert i, the number of tokens that chose it, the maximum violation (MaxVio) is
-    max_i n_i / mean_i n_i - 1. The coefficient of variation is the standard deviation of n_i divided by its
-    mean. A dead expert has n_i = 0. `document_max_violation` is the mean of MaxVio over documents, which is
-    what a batch of one document would see.
-
-    The chance level of the first four is a balanced router, under which each token chooses k different
-    experts at random. That of `document_max_violation` is a router that ignores documents: the tokens are
-    dealt to documents at random, with the load as it is.
+    `document_max_violation` is the mean of MaxVio over documents, which is what a batch of one document would
+    see. Its chance level is a router that ignores documents, with the load as it is.
     """
 
     title = "Load"
@@ -53,30 +48,26 @@ class Load(Analysis):
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the load measures of every layer."""
-        rows, balanced = [], {}
-        numbers = data.expert_numbers.tolist()
+        rows: list[dict[str, Any]] = []
+        balanced: dict[tuple[int, ...], Array] = {}
+        measure = partial(measures_of, numbers=data.expert_numbers.tolist())
         for place in options.progress(range(len(data.layers))):
             generator = options.generator()
             per_group = data.counts(place, data.groups, int(data.groups.max()) + 1)
-            counts, groups = per_group.sum(axis=0), list(groups_left_out(data))
             tokens = data.tokens_by_choices(place)[0]
             key = tuple(tokens.tolist())
             if key not in balanced:
-                draws = balanced_loads(tokens, len(counts), options.permutations, generator)
-                balanced[key] = [measures_of(draw, numbers) for draw in draws]
-            rest = [counts - per_group[group] for group in np.unique(data.groups)]
-            without = [measures_of(one, numbers) for one in rest]
-            rows += rows_of(
-                data.layers[place], measures_of(counts, numbers), without[: len(groups)],
-                [size for _, size in groups], balanced[key], options.confidence, (0, np.inf),
-                {"utilisation": 1.0, "load": 1.0, DEAD: data.num_experts},
-            )  # fmt: skip
+                balanced[key] = balanced_loads(tokens, data.num_experts, options.permutations, generator)
+            most = {"utilisation": 1.0, "load": 1.0, DEAD: data.num_experts}
+            rows += rows_of_sums(
+                data, place, measure, list(per_group), balanced[key], options.confidence, (0, np.inf), most
+            )
             rows += document_rows(data, place, generator, options)
-        notes = data.notes
+        notes = []
         if (number := most_documents(data)) < data.num_documents:
             first = f"the first {number} of {data.num_documents} documents"
-            notes = (*notes, f"The maximum violation within documents is that of {first}.")
-        return self.result(rows, data, notes=notes)
+            notes = [f"The maximum violation within documents is that of {first}."]
+        return self.result(rows, data, notes)
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
         """Return what the load shows, in sentences."""
@@ -154,17 +145,11 @@ def most_documents(data: Choices) -> int:
 def dealt_choices(
     sizes: Ints, loads: Ints, top_k: int, draws: int, generator: np.random.Generator
 ) -> Iterator[Array | Ints]:
-    """Yield counts `[D, E]` if tokens of k different experts are dealt to documents at random.
+    """Yield counts `[D, E]` if tokens of `top_k` different experts are dealt to documents at random.
 
     Up to `DEALT` choices are dealt exactly. The counts of more are normal: the deviations of a multinomial
     distribution, with a sum of 0 over documents, scaled to the variance of choices without replacement.
-
-    Args:
-        sizes: the number of choices in each document `[D]`.
-        loads: the number of choices of each expert `[E]`.
-        top_k: k.
-        draws: how often they are dealt.
-        generator: random numbers.
+    Documents have `sizes` `[D]` choices, and experts have `loads` `[E]`.
     """
     total, number = int(sizes.sum()), len(loads)
     if total > DEALT:

@@ -1,6 +1,6 @@
 """Analyses of routing by name. Each one is a file of this folder, or of a user."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -83,7 +83,9 @@ class Analysis:
         source: the reference of the definition.
         null: the router that the chance level belongs to.
         needs: names of facts without which it cannot be computed, from `NEEDS`.
-        panels: the measures of each panel of the picture that `result` draws.
+        panels: the measures of each panel of the picture that `result` draws, as far as the table has them.
+        finds: measure -> what layers above chance do, for a sentence: "route domains differently".
+        most_tokens: the most tokens that are analysed, in whole documents drawn at random; None: all.
         name: the name that it is registered under.
     """
 
@@ -94,6 +96,8 @@ class Analysis:
     null: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
     panels: ClassVar[Sequence[Sequence[str]]] = ()
+    finds: ClassVar[Mapping[str, str]] = {}
+    most_tokens: ClassVar[int | None] = None
     name: ClassVar[str] = ""
 
     def missing(self, data: Choices) -> str | None:
@@ -102,24 +106,32 @@ class Analysis:
         return next((known[need] for need in self.needs if not data.has(need)), None)
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
-        """Return what the analysis finds."""
+        """Return what the analysis finds: by default the `rows` of a sample of the tokens."""
+        data = data.sample(self.most_tokens, options.seed) if self.most_tokens else data
+        return self.result(list(self.rows(data, options)), data)
+
+    def rows(self, data: Choices, options: Options) -> Iterator[dict[str, Any]]:
+        """Yield the rows of the table, layer by layer, as `rows_of` makes them."""
         raise NotImplementedError
 
     def sentences(self, table: "pd.DataFrame", data: Choices) -> list[str]:
         """Return what the table shows, in sentences, the most important one first."""
-        raise NotImplementedError
+        from modtf.routing.analyses.sentences import beyond_chance
+
+        measures = set(table["measure"])
+        known = {measure: what for measure, what in self.finds.items() if measure in measures}
+        return [beyond_chance(table, measure, what, data.names) for measure, what in known.items()]
 
     def result(
-        self, rows: Any, data: Choices, panels: Sequence[Sequence[str]] | None = None,
-        notes: tuple[str, ...] | None = None,
-    ) -> Analysed:  # fmt: skip
+        self, rows: Any, data: Choices, notes: Iterable[str] = (), panels: Sequence[Sequence[str]] = ()
+    ) -> Analysed:
         """Return a table of rows, with its sentences and a picture of the measures of whole layers.
 
         Args:
             rows: from `rows_of`, or a table of these.
             data: the choices that were analysed.
-            panels: the measures of each panel; by default those of the class.
-            notes: by default those of the data.
+            notes: what a reader has to know, beyond the notes of the data.
+            panels: the measures of each panel; by default those of the class that the table has.
         """
         import pandas as pd  # slow to import
 
@@ -127,10 +139,16 @@ class Analysis:
 
         table = pd.DataFrame(rows)
         layers = table[table["item"] == ""]
-        picture = draw_measures(self.name, self.title, layers, panels or self.panels, data.names)
-        return Analysed(
-            table, tuple(self.sentences(table, data)), (picture,), data.notes if notes is None else notes
-        )
+        known = [[one for one in panel if one in set(layers["measure"])] for panel in self.panels]
+        panels = panels or [panel for panel in known if panel]
+        picture = draw_measures(self.name, self.title, layers, panels, data.names)
+        return Analysed(table, tuple(self.sentences(table, data)), (picture,), (*data.notes, *notes))
+
+    def nothing(self, sentence: str, notes: Sequence[str]) -> Analysed:
+        """Return an empty table, with a sentence that says why."""
+        import pandas as pd  # slow to import
+
+        return Analysed(pd.DataFrame(columns=list(COLUMNS)), (sentence,), (), tuple(notes))
 
 
 def _check(name: str, thing: Any) -> None:

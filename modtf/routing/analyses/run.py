@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from modtf.base.checks import check_callable
-from modtf.routing.analyses.reading import read_choices
+from modtf.routing.analyses.choices import read_choices
 from modtf.routing.analyses.registry import ANALYSES, FEWEST, Analysed, Options, chosen_analyses
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.routing import Routing

@@ -76,10 +76,8 @@ def corrected_limits(drawn: Sequence[Array]) -> Array:
     """Return the value of each layer above which it is beyond chance, corrected for the number of layers.
 
     In 97.5% of draws no layer is above its limit, whatever the shape of the distribution, and although layers
-    depend on each other. NaN for a layer with fewer than 39 draws.
-
-    Args:
-        drawn: the values of each layer by chance, `[draws]`. Draw i is the same permutation in all layers.
+    depend on each other. NaN for a layer with fewer than 39 draws. `drawn` has the values of each layer
+    `[draws]`; draw i is the same permutation in all layers.
     """
     limits = np.full(len(drawn), np.nan)
     known = [place for place, values in enumerate(drawn) if len(values) >= FEWEST]
@@ -107,18 +105,15 @@ def widened(number: int, draws: float = math.inf, confidence: float = 0.95) -> f
     return float(np.divide(*stdtrit(draws - 1, [tail / max(number, 1), tail])))
 
 
-def beyond_chance(
-    table: pd.DataFrame, measure: str, what: str, names: Names, title: str = "",
-    unknown: str = "no tokens count for it",
-) -> str:  # fmt: skip
+def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names, title: str = "") -> str:
     """Return a sentence on the layers above chance, such as "Layers 12 to 28 <what>: ... up to 0.37, ...".
 
-    `title` is what to call the measure; by default its name. `unknown` says why no value is known.
+    `title` is what to call the measure; by default its name.
     """
     part = table[(table["measure"] == measure) & (table["item"] == "")].astype({"value": float})
     title = title or measure.replace("_", " ")
     if part["value"].isna().all():
-        return f"The {title} is unknown, because {unknown}."
+        return f"The {title} is unknown, because no tokens count for it."
     if part["chance_high"].isna().all():
         return f"The {title} of layers is {spread_of(table, measure)}."
     layers = above_chance(table, measure)

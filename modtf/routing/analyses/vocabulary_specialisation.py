@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.routing.analyses.chance import groups_left_out, permuted_within, rows_of, without_band
+from modtf.routing.analyses.chance import permuted_within, rows_of, without_band
 from modtf.routing.analyses.choices import Choices
 from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, beyond_chance, number_range, percent
@@ -23,16 +23,11 @@ Chosen = NDArray[np.int32]
 class VocabularySpecialisation(Analysis):
     """The share of the tokens of one id that go to that id's most frequent expert, averaged over ids.
 
-    OLMoE averages max_i N_ix / N_x over token ids x, where N_x is how often x occurs and N_ix how often its
-    tokens choose expert i first. Every id counts the same. An id that occurs once has the value 1, whatever
-    the router does. So this average is high by chance, and it depends on the size of the data. Beside the
-    published average, `_frequent` averages over ids with at least 10 tokens, and `_excess` subtracts the mean
-    under permuted ids. `input` is the id of the token, `next` the id of the token that follows in the
-    document, and `predicted` the id that the model predicted, if the file has an array `predicted_tokens`.
-    `first_choice` counts the choice with the largest weight, `any_choice` all k choices of a token: N_ix is
-    then how often i is among them.
-
-    The chance level permutes ids within documents.
+    The published average depends on the size of the data. Beside it, `_frequent` averages over ids with at
+    least 10 tokens, and `_excess` subtracts the mean under permuted ids. `input` is the id of the token,
+    `next` the id of the token that follows in the document, and `predicted` the id that the model predicted,
+    if the file has an array `predicted_tokens`. `first_choice` counts the choice with the largest weight,
+    `any_choice` all k choices of a token.
     """
 
     title = "Vocabulary specialisation"
@@ -59,7 +54,7 @@ class VocabularySpecialisation(Analysis):
                     rows += found
                     rows += items if kind.name == "input" and choice == main_choice(data) else []
         measures = [f"{main_choice(data)}_{kind.name}" for kind in kinds]
-        return self.result(rows, data, [[f"{measure}_frequent", measure] for measure in measures])
+        return self.result(rows, data, panels=[[f"{measure}_frequent", measure] for measure in measures])
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
         """Return what token ids show, in sentences."""
@@ -119,11 +114,11 @@ class Kind:
             return {key: float(some.mean()) if some.size else np.nan for key, some in known.items()}
 
         whole, by_chance = shares(self.cell), [shares(cell) for cell in self.drawn]
-        groups = [(kept[self.rows], size) for kept, size in groups_left_out(data)]
+        sizes = np.bincount(data.groups).tolist()
+        kept = [data.groups[self.rows] != group for group in range(len(sizes))] if len(sizes) > 1 else []
         rows = rows_of(
-            layer, means(whole), [means(shares(self.cell, kept)) for kept, _ in groups],
-            [size for _, size in groups], [means(one) for one in by_chance], options.confidence,
-            bounds=(0, 1),
+            layer, means(whole), [means(shares(self.cell, rest)) for rest in kept], sizes[: len(kept)],
+            [means(one) for one in by_chance], options.confidence, bounds=(0, 1),
         )  # fmt: skip
         if options.permutations:
             rows += [excess(row) for row in rows]

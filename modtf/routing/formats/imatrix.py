@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.counts import documents_in_memory
+from modtf.routing.formats.joined import in_memory
 from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 
@@ -32,8 +32,17 @@ class Imatrix(Format):
 
     @classmethod
     def read(cls, source: Source) -> Readers:
-        files = source.files(cls.ending)
-        return documents_in_memory([(file.name, _counts(file)) for file in files])
+        documents = {file.name: _counts(file) for file in source.files(cls.ending)}
+        first, *others = documents
+        sizes = {name: {n: len(one) for n, one in layers.items()} for name, layers in documents.items()}
+        for name in others:
+            if sizes[name] != sizes[first]:
+                raise ValueError(f"{name} and {first} have different layers or experts; expected the same")
+        if len(set(sizes[first].values())) > 1:
+            raise ValueError("its layers have different numbers of experts; expected the same number")
+        layers = sorted(sizes[first])
+        counts = np.array([[one[layer] for layer in layers] for one in documents.values()])
+        return in_memory({"counts": counts, "layer_names": np.array(layers, str)})
 
 
 def _counts(file: Path) -> dict[int, NDArray[Any]]:

@@ -1,40 +1,51 @@
 """Join documents into the arrays of a routing. The formats of single requests share these functions."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from modtf.metrics.distributions import from_tensor
 from modtf.routing.formats.registry import Readers
 from modtf.routing.measuring.layers import MOST_EXPERTS, check_no_none
 
 NONE = -1  # stands for a missing expert
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Document:
-    """The routing of one document, with its token ids and its label where they are known.
+    """The routing of one document.
 
     Attributes:
         place: the document's location, for errors.
         experts: `[tokens, layers, k]`; -1 for a missing expert.
-        weights: the same shape, or `[tokens, layers, E]`; None if they are unknown.
         tokens: the token ids `[tokens]`, or None.
-        label: the document's label, or None.
-        layers: the names of the layers, or None.
     """
 
     place: str
     experts: NDArray[Any]
-    weights: NDArray[Any] | None = None
     tokens: NDArray[Any] | None = None
-    label: str | None = None
-    layers: Sequence[str] | None = None
+
+
+def field(place: str, record: Any, name: str, axes: str, sizes: dict[str, int]) -> NDArray[Any]:
+    """Return a field as an array; `ValueError` unless it has these axes, such as "batch length layers k".
+
+    `sizes` are those of axes that are known already. Others are added, so that the fields of a record fit.
+    """
+    names = axes.split()
+    if name not in record:
+        raise ValueError(f"{place} lacks {name} [{', '.join(names)}]")
+    array = as_array(record[name])
+    words = [f"{sizes[one]} {one}" if one in sizes else one for one in names]
+    pairs = zip(names, array.shape, strict=False)
+    if array.ndim != len(names) or any(sizes.setdefault(one, size) != size for one, size in pairs):
+        raise ValueError(f"{place} has {name} of shape {array.shape}; expected [{', '.join(words)}]")
+    return array
 
 
 def as_array(values: Any) -> NDArray[Any]:
@@ -72,12 +83,13 @@ def _holds_truth_value(values: Any) -> bool:
     return isinstance(values, bool)
 
 
-def as_experts(values: Any, place: str, axes: str = "[tokens, layers, k]") -> NDArray[Any]:
+def as_experts(values: Any, place: str) -> NDArray[Any]:
     """Return experts with -1 for unwritten ones; `ValueError` unless they are integers on three axes."""
     array = as_array(values)
     if array.ndim != 3 or array.dtype.kind not in "iu" or 0 in array.shape[1:]:
         raise ValueError(
-            f"{place} has experts of shape {array.shape} and type {array.dtype}; expected integers {axes}"
+            f"{place} has experts of shape {array.shape} and type {array.dtype}; expected integers [tokens, "
+            "layers, k]"
         )
     return _in_range(array, place)
 
@@ -104,7 +116,7 @@ def _in_range(array: NDArray[Any], place: str) -> NDArray[Any]:
 
 
 def joined(documents: Sequence[Document], num_experts: int | None = None) -> Readers:
-    """Return the arrays of documents, one after the other: experts, weights, tokens, documents, labels.
+    """Return the arrays of documents, one after the other: experts, tokens, documents.
 
     Rows and columns without any expert are padding and are left out, with a warning.
 
@@ -115,73 +127,28 @@ def joined(documents: Sequence[Document], num_experts: int | None = None) -> Rea
         raise ValueError("it holds no tokens")
     first = documents[0]
     for one in documents:
-        _check_same(one, first)
-        _check_length(one)
+        if one.experts.shape[1:] != first.experts.shape[1:]:
+            raise ValueError(
+                f"{one.place} has experts of shape {one.experts.shape}, but {first.place} has "
+                f"{first.experts.shape}; expected [tokens, layers, k] with the same layers and k"
+            )
+        if (one.tokens is None) != (first.tokens is None):
+            raise ValueError(
+                f"only one of {one.place} and {first.place} has tokens; expected both or neither"
+            )
     experts = np.concatenate([one.experts for one in documents])
-    sizes = [len(one.experts) for one in documents]
-    arrays = {"documents": np.repeat(np.arange(len(documents)), sizes)}
-    if first.weights is not None:
-        arrays["weights"] = np.concatenate([as_array(one.weights) for one in documents])
+    arrays = {"documents": np.repeat(np.arange(len(documents)), [len(one.experts) for one in documents])}
     if first.tokens is not None:
         arrays["tokens"] = np.concatenate([as_array(one.tokens) for one in documents])
-    if first.label is not None:
-        arrays["labels"] = np.repeat([str(one.label) for one in documents], sizes)
-    arrays = _without_padding(experts, arrays)
-    if first.layers is not None:
-        arrays["layer_names"] = np.array(first.layers)
-    if num_experts is not None:
-        arrays["num_experts"] = np.array(num_experts)
-    return in_memory(arrays)
-
-
-def _check_same(one: Document, first: Document) -> None:
-    if one.layers != first.layers:
-        raise ValueError(
-            f"{one.place} has the layers {_listed(one)}, but {first.place} has {_listed(first)}; "
-            "expected the same layers in all documents"
-        )
-    if one.experts.shape[1:] != first.experts.shape[1:]:
-        raise ValueError(
-            f"{one.place} has experts of shape {one.experts.shape}, but {first.place} has "
-            f"{first.experts.shape}; "
-            "expected [tokens, layers, k] with the same layers and k"
-        )
-    for name in ("weights", "tokens", "label"):
-        if (getattr(one, name) is None) != (getattr(first, name) is None):
-            raise ValueError(
-                f"only one of {one.place} and {first.place} has {name}; expected both or neither"
-            )
-
-
-def _listed(one: Document) -> str:
-    return ", ".join(one.layers or ["without names"])
-
-
-def _check_length(one: Document) -> None:
-    for name in ("weights", "tokens"):
-        values = getattr(one, name)
-        if values is not None and len(values) != len(one.experts):
-            raise ValueError(
-                f"{one.place} has {len(one.experts)} rows of experts and {len(values)} {name}; expected the "
-                "same number"
-            )
-
-
-def _without_padding(experts: NDArray[np.int32], arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     empty = (experts == NONE).all(axis=(1, 2))
     if empty.any():
         warn(f"{int(empty.sum())} of {len(experts)} rows hold no choice of an expert. They are left out.")
-        experts = experts[~empty]
-        arrays = {name: values[~empty] for name, values in arrays.items()}
-    if not len(experts):
+    if empty.all():
         raise ValueError("it holds no tokens")
+    arrays = {name: values[~empty] for name, values in arrays.items()}
     used = (experts != NONE).any(axis=(0, 1))
-    weights = arrays.get("weights")
-    if weights is not None:
-        arrays["weights"] = weights[..., used] if weights.shape == experts.shape else weights
-    arrays["experts"] = experts[..., used]
-    by_layer = {"experts", "weights"}
-    return {n: np.moveaxis(a, 1, 0) if n in by_layer else a for n, a in arrays.items()}
+    arrays["experts"] = np.moveaxis(experts[~empty][..., used], 1, 0)
+    return in_memory(arrays | ({} if num_experts is None else {"num_experts": np.array(num_experts)}))
 
 
 def in_memory(arrays: dict[str, NDArray[Any]]) -> Readers:
@@ -198,13 +165,11 @@ def warn(text: str) -> None:
     warnings.warn(text, stacklevel=2)
 
 
-def whole_number(values: ArrayLike, place: str) -> NDArray[np.int64]:
-    """Return counts as integers; `ValueError` unless they are whole numbers of at least 0."""
-    array = as_array(values)
-    if array.dtype.kind not in "iuf" or not (np.isfinite(array).all() and (array >= 0).all()):
-        raise ValueError(f"{place} holds invalid counts; expected numbers of at least 0")
-    if (array != np.round(array)).any():
-        raise ValueError(
-            f"{place} holds counts with fractions; expected integers, the number of choices of each expert"
-        )
-    return array.astype(np.int64)
+def without_copies(things: Sequence[T], key: Callable[[T], Hashable], words: str) -> list[T]:
+    """Return the first of all things with the same key, and warn if there are others: "3 `words`"."""
+    kept: dict[Hashable, T] = {}
+    for one in things:
+        kept.setdefault(key(one), one)
+    if len(kept) < len(things):
+        warn(f"{len(things) - len(kept)} {words}. They are left out.")
+    return list(kept.values())

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import integers, warn
+from modtf.routing.formats.joined import integers, warn, without_copies
 from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import JSON_LINES, Source, check_fields, json_lines
 from modtf.routing.measuring.layers import BFLOAT16
@@ -33,9 +33,10 @@ class Trace:
     record: dict[str, Any]
     folder: Path
 
-    def same(self, other: "Trace") -> bool:
-        """Return whether both records hold the same routing of the same layer."""
-        return self.layer == other.layer and np.array_equal(self.experts, other.experts)
+    @property
+    def key(self) -> tuple[Layer, int, bytes]:
+        """The layer and its routing."""
+        return self.layer, len(self.experts), self.experts.tobytes()
 
 
 @FORMATS.register("megatron_core")
@@ -46,9 +47,17 @@ class MegatronCore(Format):
 
     @classmethod
     def read(cls, source: Source) -> Readers:
-        ranks = [_without_repeats(_traces(file), file.name) for file in source.files(JSON_LINES)]
+        files = source.files(JSON_LINES)
+        words = "repeat another record of the same step and layer, as recomputed activations do"
+        parts = (
+            without_copies(_traces(file), lambda one: (one.step, *one.key), f"records of {file.name} {words}")
+            for file in files
+        )
+        words = f"of {len(files)} files hold the same routing as another, as tensor-parallel ranks do"
+        ranks = without_copies([*parts], lambda traces: tuple(trace.key for trace in traces), words)
+        _warn_of_stages(ranks)
         layers: dict[Layer, list[Trace]] = {}
-        for traces in _without_copies(ranks):
+        for traces in ranks:
             for trace in traces:
                 layers.setdefault(trace.layer, []).append(trace)
         names = _aligned(layers)
@@ -83,35 +92,6 @@ def _traces(file: Path) -> list[Trace]:
             )
         traces.append(Trace(step, layer, experts, record, file.parent))
     return traces
-
-
-def _without_repeats(traces: Sequence[Trace], name: str) -> list[Trace]:
-    """Leave out records that repeat within a step, because activations were recomputed for the gradient."""
-    seen: dict[tuple[int, Layer, bytes], Trace] = {}
-    for trace in traces:
-        seen.setdefault((trace.step, trace.layer, trace.experts.tobytes()), trace)
-    if len(seen) < len(traces):
-        warn(
-            f"{len(traces) - len(seen)} records of {name} repeat another record of the same step and layer, "
-            "as recomputed activations do. They are left out."
-        )
-    return list(seen.values())
-
-
-def _without_copies(ranks: Sequence[list[Trace]]) -> list[list[Trace]]:
-    """Leave out ranks that repeat the routing of another rank, as tensor parallelism does."""
-    kept: list[list[Trace]] = []
-    for traces in ranks:
-        pairs = (zip(traces, other, strict=True) for other in kept if len(other) == len(traces))
-        if not any(all(one.same(other) for one, other in both) for both in pairs):
-            kept.append(traces)
-    if len(kept) < len(ranks):
-        warn(
-            f"{len(ranks) - len(kept)} of {len(ranks)} files hold the same routing as another, as "
-            "tensor-parallel ranks do. They are left out."
-        )
-    _warn_of_stages(kept)
-    return kept
 
 
 def _warn_of_stages(ranks: Sequence[list[Trace]]) -> None:

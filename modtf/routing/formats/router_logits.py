@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import as_array, as_mask, in_memory, warn
+from modtf.routing.formats.joined import as_array, as_mask, field, in_memory, warn
 from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 from modtf.routing.measuring.layers import check_no_none
@@ -84,21 +84,15 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
     if mask is None and batch[:-1] != (1,):
         warn("There is no attention_mask, so all tokens are counted, including any padding.")
     if mask is not None or ids is not None:
-        keep = np.ones(np.shape(ids), bool) if mask is None else as_mask(mask, place)
-        if keep.ndim != 2 or keep.size != logits.shape[1] or (len(batch) == 2 and keep.shape != batch):
+        both = {MASK: np.ones(np.shape(ids)) if mask is None else mask, IDS: ids}
+        sizes = dict(zip(("batch", "length"), batch, strict=True)) if len(batch) == 2 else {}
+        keep = as_mask(field(place, both, MASK, "batch length", sizes), place)
+        if keep.size != logits.shape[1]:
             raise ValueError(f"{place} has {MASK} of shape {keep.shape} for logits {logits.shape[1:]}")
-        return _masked(place, logits, keep, ids)
-    arrays: dict[str, NDArray[Any]] = {"activations": logits}
+        arrays = {"activations": logits[:, keep.ravel()], "documents": np.nonzero(keep)[0]}
+        known = {} if ids is None else {"tokens": field(place, both, IDS, "batch length", sizes)[keep]}
+        return arrays | known
+    arrays = {"activations": logits}
     if len(batch) == 2:
         arrays["documents"] = np.repeat(np.arange(batch[0]), batch[1])
-    return arrays
-
-
-def _masked(place: str, logits: NDArray[Any], keep: NDArray[np.bool_], ids: Any) -> dict[str, NDArray[Any]]:
-    """Return the tokens where `keep` `[batch, length]` is true; every row is a document."""
-    arrays = {"activations": logits[:, keep.ravel()], "documents": np.nonzero(keep)[0]}
-    if ids is not None:
-        if np.shape(ids) != keep.shape:
-            raise ValueError(f"{place} has {IDS} of shape {np.shape(ids)}; expected {keep.shape}")
-        arrays["tokens"] = as_array(ids)[keep]
     return arrays

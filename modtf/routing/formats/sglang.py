@@ -1,9 +1,15 @@
-"""Responses of SGLang with `meta_info.routed_experts`: base64 of int32 without a shape.
+"""Two layouts of SGLang: responses with routed experts, and dumps of its recorder.
 
-It covers the prompt and the completion without its last token. The response holds neither the number of
-layers nor k. Pass k (`--top_k=8`); the number of layers follows from responses of different lengths. With
+Responses have `meta_info.routed_experts`, base64 of int32 without a shape. It covers the prompt and the
+completion without its last token. The response holds neither the number of layers nor k. Pass k
+(`--top_k=8`); the number of layers follows from responses of different lengths. With
 `routed_experts_start_len` rows begin at a later token; pass the number of layers (`--num_layers=48`). Source:
 `python/sglang/srt/state_capturer/routed_experts.py` of github.com/sgl-project/sglang.
+
+The expert distribution recorder (`--expert-distribution-recorder-mode`) writes .pt files. `per_token` dumps
+hold the physical experts of every token. `per_pass` dumps hold counts of physical experts for each forward
+pass. `stat` dumps hold counts of logical experts for each step. The load balancer copies and moves physical
+experts, so they are mapped to logical ones. Source: `python/sglang/srt/eplb/expert_distribution.py`.
 """
 
 import base64
@@ -13,12 +19,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import Document, integers, joined, warn
+from modtf.routing.formats.joined import (
+    Document,
+    as_experts,
+    field,
+    in_memory,
+    integers,
+    joined,
+    warn,
+    without_copies,
+)
 from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source, check_fields
 
 META, ROUTED = "meta_info", "routed_experts"
 ENOUGH = 20.0  # expected repetitions between two layers; with so many, observing none is not chance
+RECORDS, MAP, STAT, TOKENS = "records", "last_physical_to_logical_map", "logical_count", "topk_ids_of_layer"
+EXTEND = 1  # SGLang's `ForwardMode` for a pass that reads prompts
 
 
 @FORMATS.register("sglang")
@@ -118,3 +135,120 @@ def _repeats(choices: NDArray[Any]) -> NDArray[np.bool_]:
     """Return `[tokens, layers]`, true where an expert repeats."""
     ordered = np.sort(choices, axis=2)
     return ((ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] >= 0)).any(axis=2)
+
+
+@FORMATS.register("sglang_recorder")
+class SglangRecorder(Format):
+    """One dump, or a folder with the dumps of several ranks."""
+
+    @classmethod
+    def detect(cls, source: Source) -> bool:
+        return source.first_has(RECORDS, MAP) or source.first_has(STAT)
+
+    @classmethod
+    def read(cls, source: Source) -> Readers:
+        dumps = list(source.contents())
+        if STAT in source.first:
+            parts = [field(place, dump, STAT, "steps layers experts", {}) for place, dump in dumps]
+            return in_memory({"counts": np.concatenate(parts)})
+        for place, dump in dumps:
+            check_fields(place, dump, RECORDS, MAP)
+        if not all(dump[RECORDS] for _, dump in dumps):
+            raise ValueError("a dump holds no records")
+        if TOKENS in dumps[0][1][RECORDS][0]:
+            words = f"of {len(dumps)} dumps hold the same routing as another, as tensor-parallel ranks do"
+            ranks = without_copies([_passes(place, dump) for place, dump in dumps], _key, words)
+            return _tokens([one for passes in ranks for one in passes])
+        if len(dumps) > 1:
+            raise ValueError(
+                "it holds the counts of several ranks; expected one rank, because tensor-parallel ranks "
+                "repeat them"
+            )
+        return in_memory({"counts": _logical_counts(*dumps[0])})
+
+
+def _mapping(place: str, dump: Any) -> NDArray[np.int64]:
+    """Return the logical expert of each physical one, `[layers, physical experts]`, checked."""
+    mapping = field(place, dump, MAP, "layers experts", {})
+    everyone = np.arange(min(int(mapping.max(initial=-1)) + 1, mapping.shape[1]))
+    if not mapping.size or not all(np.array_equal(np.unique(layer), everyone) for layer in mapping):
+        raise ValueError(
+            f"{place} has a {MAP} of shape {mapping.shape} with the numbers "
+            f"{np.unique(mapping)[:1].tolist()} to {np.unique(mapping)[-1:].tolist()}; expected [layers, "
+            "physical experts], with every logical expert from 0 in each layer"
+        )
+    return mapping.astype(np.int64)
+
+
+def _passes(place: str, dump: Any) -> list["_Pass"]:
+    mapping, records = _mapping(place, dump), enumerate(dump[RECORDS])
+    return [_Pass(f"record {number} of {place}", one, mapping) for number, one in records]
+
+
+class _Pass:
+    """The tokens of one forward pass of a rank."""
+
+    def __init__(self, place: str, record: dict[str, Any], mapping: NDArray[Any]):
+        check_fields(place, record, "forward_mode")
+        sizes = {"layers": len(mapping)}
+        physical = as_experts(field(place, record, TOKENS, "layers tokens k", sizes), place)
+        self.place, self.tokens = place, field(place, record, "input_ids", "tokens", sizes)
+        self.positions = field(place, record, "positions", "tokens", sizes)
+        self.is_prompt = record["forward_mode"] == EXTEND
+        self.experts = np.moveaxis(_logical(physical, mapping, place), 1, 0)
+        self.num_experts = int(mapping.max()) + 1
+
+    def are_runs(self) -> bool:
+        """Return whether each position follows the one before, or starts again at 0."""
+        return bool(((np.diff(self.positions) == 1) | (self.positions[1:] == 0)).all())
+
+    def document(self) -> Document:
+        """Return all tokens of the pass as one document."""
+        return Document(self.place, self.experts, tokens=self.tokens)
+
+    def documents(self) -> list[Document]:
+        """Return the prompts of the pass. Each prompt starts at position 0."""
+        cuts = np.flatnonzero(self.positions == 0)[1:]
+        both = zip(np.split(self.experts, cuts), np.split(self.tokens, cuts), strict=True)
+        return [Document(self.place, experts, tokens=tokens) for experts, tokens in both]
+
+
+def _logical(physical: NDArray[np.int32], mapping: NDArray[Any], place: str) -> NDArray[np.int32]:
+    """Map physical experts `[layers, tokens, k]` to logical experts; -1 stays -1."""
+    if physical.max(initial=0) >= mapping.shape[1] or physical.min(initial=0) < -1:
+        raise ValueError(
+            f"{place} holds the expert {physical.max()}; expected physical experts below {mapping.shape[1]}"
+        )
+    layer = np.arange(len(mapping))[:, np.newaxis, np.newaxis]
+    return np.where(physical >= 0, mapping[layer, np.maximum(physical, 0)], -1).astype(np.int32)
+
+
+def _logical_counts(place: str, dump: Any) -> NDArray[Any]:
+    """Return counts of logical experts `[passes, layers, experts]`."""
+    mapping = _mapping(place, dump)
+    sizes = dict(zip(("layers", "experts"), mapping.shape, strict=True))
+    counted = [field(place, one, "global_physical_count", "layers experts", sizes) for one in dump[RECORDS]]
+    physical = np.stack(counted)
+    logical = np.zeros((*physical.shape[:2], int(mapping.max()) + 1), np.int64)
+    for layer, experts in enumerate(mapping):
+        for expert, counts in zip(experts, physical[:, layer].T, strict=True):
+            logical[:, layer, expert] += counts
+    return logical
+
+
+def _key(passes: Sequence[_Pass]) -> tuple[bytes, ...]:
+    parts = (part for one in passes for part in (one.tokens, one.positions, one.experts))
+    return tuple(np.ascontiguousarray(part).tobytes() for part in parts)
+
+
+def _tokens(passes: Sequence[_Pass]) -> Readers:
+    """Return the tokens of all passes, split into documents if each pass reads whole prompts."""
+    num_experts = max(one.num_experts for one in passes)
+    whole = [one.is_prompt and one.positions[0] == 0 and one.are_runs() for one in passes]
+    if not all(whole):
+        warn("The dump does not assign tokens to requests, so there are no documents.")
+    documents = [part for one in passes for part in (one.documents() if all(whole) else [one.document()])]
+    arrays = joined(documents, num_experts=num_experts)
+    if not all(whole):
+        del arrays["documents"]
+    return arrays

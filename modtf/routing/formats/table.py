@@ -14,8 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.routing.formats.columns import DROPPED, csv_columns, parquet_columns, row_columns
-from modtf.routing.formats.counts import counts_in_memory
-from modtf.routing.formats.joined import NONE, as_array, in_memory, integers, warn, whole_number
+from modtf.routing.formats.joined import (
+    NONE,
+    as_array,
+    in_memory,
+    integers,
+    warn,
+)
 from modtf.routing.formats.registry import FORMATS, ROUTED, Format, Readers
 from modtf.routing.formats.source import Source, by_number
 
@@ -197,7 +202,7 @@ def _check_slots(keys: Ints, slots: Ints, have_slots: bool) -> None:
 def _counts(columns: Readers) -> Readers:
     """Return counts `[documents, layers, experts]` of a table with a row for each expert of a layer."""
     layers, layer = _layers(columns)
-    experts, counts = _whole(columns, "experts"), whole_number(columns["counts"](), "it")
+    experts, counts = _whole(columns, "experts"), columns["counts"]()
     document = _in_order(columns["documents"]()) if "documents" in columns else np.zeros(len(layer), np.int64)
     if not experts.shape == counts.shape == layer.shape:
         raise ValueError(
@@ -207,13 +212,13 @@ def _counts(columns: Readers) -> Readers:
         warn(f"{none} rows have the expert -1, which stands for a shared expert or none. They are left out.")
     keys = np.stack([document, layer, experts])[:, experts != NONE]
     _, number = np.unique(keys, axis=1, return_counts=True)
-    table = np.zeros((*(keys.max(axis=1, initial=-1) + 1),), np.int64)
+    table = np.zeros((*(keys.max(axis=1, initial=-1) + 1),))
     table[tuple(keys)] = counts[experts != NONE]
     if (number > 1).any() or len(np.unique(keys[:2], axis=1).T) < table.shape[0] * len(layers):
         raise ValueError(
             "it counts an expert of a layer twice, or a document lacks a layer; expected each once"
         )
-    found = counts_in_memory(table, layers)
+    found = in_memory({"counts": table, "layer_names": np.array(layers)})
     first = np.unique(document, return_index=True)[1]
     if "labels" in columns and (labels := columns["labels"]()).shape == document.shape:
         if (labels != labels[first][document]).any():

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from modtf.routing.formats.joined import Document, as_array, as_experts, as_mask, joined
+from modtf.routing.formats.joined import Document, as_experts, as_mask, field, joined
 from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 
@@ -40,22 +40,12 @@ def _batch(content: Any) -> Mapping[str, Any] | None:
 
 
 def _documents(place: str, content: Any) -> list[Document]:
-    batch = _batch(content)
-    if batch is None or MASK not in batch:
-        raise ValueError(
-            f"{place} lacks {ROUTED} or {MASK} [batch, length]; without the mask, padding would count as "
-            "routed tokens"
-        )
-    routed, mask = as_array(batch[ROUTED]), as_mask(batch[MASK], place)
-    if routed.ndim != 4 or mask.shape != routed.shape[:2]:
-        raise ValueError(
-            f"{place} has {ROUTED} of shape {routed.shape} and {MASK} of {mask.shape}; expected [batch, "
-            "length, "
-            "layers, k] and [batch, length]"
-        )
-    ids = as_array(batch[IDS]) if IDS in batch else None
-    if ids is not None and ids.shape != mask.shape:
-        raise ValueError(f"{place} has {IDS} of shape {ids.shape}; expected {mask.shape}")
+    batch, sizes = _batch(content) or {}, dict[str, int]()
+    routed = field(place, batch, ROUTED, "batch length layers k", sizes)
+    if MASK not in batch:
+        raise ValueError(f"{place} lacks {MASK}; without it, padding would count as routed tokens")
+    mask = as_mask(field(place, batch, MASK, "batch length", sizes), place)
+    ids = field(place, batch, IDS, "batch length", sizes) if IDS in batch else None
     documents = []
     for number, keep in enumerate(mask):
         where = f"row {number} of {place}"

@@ -19,6 +19,7 @@ from modtf.routing.measuring.layers import (
     Layer,
     as_layers,
     as_numbers,
+    check_shared,
     dimensions,
     layers_of,
 )
@@ -306,19 +307,20 @@ class ActivationAccumulator:
                 table.add(layer, part)
 
     def update_counts(
-        self, counts: ArrayLike, labels: ArrayLike | None = None, numbers: Ints | None = None
+        self, counts: "ArrayLike | Counted", labels: ArrayLike | None = None, numbers: Ints | None = None
     ) -> None:
         """Add documents for which only sums over tokens are known; see `measure_activations`.
 
         Args:
-            counts: `[documents, layers, experts]`, or `[documents, experts]` for one layer.
+            counts: see `Counted`.
             labels: integers from 0, or names, `[documents]`.
             numbers: the numbers of the experts; None: 0 to E - 1.
 
         Raises:
             ValueError: as for `update`.
         """
-        sums, k = as_counts(counts, self.top_k), self.top_k or 1
+        counted = counts if isinstance(counts, Counted) else Counted(counts, self.top_k)
+        sums, k = counted.counts, self.top_k or 1
         number, num_layers, num_modules = sums.shape
         hint = "Counts have one label for each document."
         tokens, classes = self.tokens, np.zeros(number, np.int64)
@@ -385,34 +387,65 @@ def _in_words(kind: str, top_k: int | None) -> str:
     return f"{kind.lower()}{f' with {top_k} for each token' * bool(top_k)}"
 
 
-def as_counts(counts: ArrayLike, top_k: int | None) -> NDArray[np.float64]:
-    """Return counts `[documents, layers, experts]` of `top_k` choices a token; `ValueError` if invalid."""
-    array = as_numbers(counts, "counts")
-    array = array[:, np.newaxis] if array.ndim == 2 else array
-    if array.ndim != 3 or 0 in array.shape:
-        raise ValueError(
-            f"counts have shape {np.shape(counts)}; expected [documents, layers, experts] or [documents, "
-            "experts]."
-        )
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise ValueError(f"counts hold {array.min():g}; expected finite numbers of at least 0.")
-    if (array != np.round(array)).any():
-        raise ValueError(
-            "counts hold fractions; expected integers, how often the tokens of a document chose each expert."
-        )
-    if exceed_tokens(array, top_k):
-        raise ValueError(
-            f"counts hold more choices of an expert than tokens, if each token makes {top_k or 1} choices; "
-            "expected each expert at most once among a token's choices."
-        )
-    return array.astype(np.float64)
+class Counted:
+    """How often the tokens of each document chose each expert, in place of the tokens.
 
-
-def exceed_tokens(counts: NDArray[Any], top_k: int | None) -> bool:
-    """Return whether an expert has more choices than there are tokens, at `top_k` choices a token.
+    Counts are enough for the measures of load and of labels, and for their chance levels. Single tokens are
+    needed for co-activation, repetition, caches, comparisons and `measure_factors`.
 
     Args:
-        counts: [documents, layers, experts].
-        top_k: 1 if it is not known.
+        counts: `[documents, layers, experts]`, or `[documents, experts]` for one layer.
+        top_k: the number of experts per token, without the shared ones, if it is known.
+        shared: experts that every token goes to, which are left out.
+
+    Raises:
+        ValueError: if an argument is invalid, or counts do not fit tokens of `top_k` choices.
     """
-    return bool((counts.max(axis=2) * (top_k or 1) > counts.sum(axis=2)).any())
+
+    def __init__(self, counts: ArrayLike, top_k: int | None = None, shared: Sequence[int] = ()):
+        array = as_numbers(counts, "counts")
+        array = array[:, np.newaxis] if array.ndim == 2 else array
+        if array.ndim != 3 or 0 in array.shape:
+            raise ValueError(
+                f"counts have shape {np.shape(counts)}; expected [documents, layers, experts] or [documents, "
+                "experts]."
+            )
+        if not np.isfinite(array).all() or (array < 0).any():
+            raise ValueError(f"counts hold {array.min():g}; expected finite numbers of at least 0.")
+        if (array != np.round(array)).any():
+            raise ValueError(
+                "counts hold fractions; expected integers, how often the tokens of a document chose each "
+                "expert."
+            )
+        self.top_k, self.shared = top_k, check_shared(shared, array.shape[2])
+        _check_counted_for_all(self.shared, array, top_k)
+        self.counts = np.delete(array, self.shared, axis=2).astype(np.int64)
+        if (self.counts.max(axis=2, initial=0) * (top_k or 1) > self.counts.sum(axis=2)).any():
+            raise ValueError(
+                f"counts hold more choices of an expert than tokens, if each token makes {top_k or 1} "
+                "choices; expected each expert at most once among a token's choices."
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape [layers, documents, E]."""
+        return (self.counts.shape[1], self.counts.shape[0], self.counts.shape[2])
+
+
+def _check_counted_for_all(shared: Sequence[int], counts: NDArray[Any], top_k: int | None) -> None:
+    """Raise `ValueError` if counts `[documents, layers, E]` of a shared expert miss some tokens.
+
+    Every token of a layer goes to it, so no expert is counted more often, and the experts that are not shared
+    at most `top_k` times as often. A layer without it is a placeholder for a dense layer.
+    """
+    others = np.delete(counts, list(shared), axis=2).sum(axis=2)
+    for one in shared:
+        number = counts[..., one]
+        wrong = number < counts.max(axis=2)
+        if top_k is not None:
+            wrong |= others > top_k * number
+        if not number.any() or (wrong & number.any(axis=0)).any():
+            raise ValueError(
+                f"shared holds {one}, but {number.sum()} choices of it are too few; expected an expert that "
+                "every token goes to. Leave out shared if the counts hold none."
+            )

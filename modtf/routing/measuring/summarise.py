@@ -61,13 +61,8 @@ def measure_tables(
 ) -> list[LayerMeasures]:  # fmt: skip
     """Return the measures of each layer. Placeholders are left out, unless all layers are placeholders.
 
-    Args:
-        tables: the sums of each layer, of which one at a time is needed.
-        tokens: the labels and documents of the same tokens.
-        kind: what the tables were made of: "Gates", "Logits", "Experts" or "Counts of choices".
-        top_k: the number of modules per token, if it is given or known.
-        options: how to measure.
-        label_names: the names of labels that came as numbers, for readers.
+    One of the `tables` at a time is needed. `kind` says what they were made of: "Gates", "Logits", "Experts"
+    or "Counts of choices". `label_names` are the names of labels that came as numbers, for readers.
     """
     label_probabilities(options.label_probs, np.ones(np.count_nonzero(tokens.counts)))  # before any work
     watches: list[Watch] = []
@@ -143,13 +138,7 @@ def _how_measured(
 
 
 def measure_table(table: LayerTable, seen: Array, options: Options) -> LayerMeasures:
-    """Return the measures of a layer.
-
-    Args:
-        table: its sums.
-        seen: `[R]`, the tokens of each label, including dropped tokens.
-        options: how to measure.
-    """
+    """Return the measures of a layer. `seen` `[R]` are the tokens of each label, including dropped ones."""
     groups, units = table.groups, table.units
     units.close()
     counts = groups[-1].sum(axis=-1)  # tokens; of choices that are counted, k make one token

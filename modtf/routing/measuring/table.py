@@ -58,11 +58,7 @@ def layer_sizes(sizes: Sequence[int]) -> str:
 class LayerTable:
     """The sums of one layer: by group and label, for values and intervals, and by unit, for chance levels.
 
-    Args:
-        number: the layer's number.
-        module_numbers: `[M]`, the numbers of its modules.
-        num_groups: the number of groups of tokens.
-        most: the number of units of either kind whose sums are kept.
+    The sums of up to `most` units of either kind are kept.
     """
 
     def __init__(self, number: int, module_numbers: Ints, num_groups: int, most: int):
@@ -101,10 +97,7 @@ class LayerTable:
 class Units:
     """Sums over the units of one layer, for each view: gate mass and hard assignment.
 
-    Args:
-        num_modules: M.
-        most: the number of units of either kind whose sums are kept.
-        num_views: V.
+    The sums of up to `most` units of either kind are kept.
     """
 
     def __init__(self, num_modules: int, most: int, num_views: int = 2):

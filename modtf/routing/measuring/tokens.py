@@ -77,7 +77,7 @@ class Tokens:
         Raises:
             ValueError: if an array is invalid, or only some chunks have it.
         """
-        hint = "" if labels is None else _mismatch(labels, documents, num_tokens, num_modules)
+        hint = "" if labels is None else mismatch(labels, documents, num_tokens, num_modules)
         hints = {"labels": hint, "documents": "", "spans": ""}
         arrays: dict[str, Ints | None] = {
             what: None if values is None else self.numbers[what].assign(values, num_tokens, hints[what])
@@ -195,23 +195,28 @@ class Tokens:
             )
 
 
-def _mismatch(labels: Any, documents: Any, num_tokens: int, num_modules: Sequence[int]) -> str:
+def mismatch(labels: Any, documents: Any, num_tokens: int, num_modules: Sequence[int] = ()) -> str:
     """Return advice if the number of labels differs from the number of tokens; otherwise ""."""
     num_labels = np.shape(labels)[0] if dimensions(labels) == 1 else num_tokens
     if num_labels == num_tokens:
         return ""
     if num_labels in num_modules:
         return "Activations are [tokens, modules] or [layers, tokens, modules]: transpose them."
-    documents = None if documents is None else np.asarray(documents)
-    if documents is not None and num_labels + len(np.unique(documents)) == num_tokens:
+    num_documents = 0 if documents is None else len(np.unique(np.asarray(documents)))
+    if num_labels + num_documents == num_tokens:
         return (
             "One is missing for each document, which happens if labels belong to predictions of the next "
             "token. Leave out the last token of every document in activations and documents, too."
         )
-    if documents is not None and num_labels == len(np.unique(documents)):
+    if num_labels == num_documents:
         return (
             "The number fits documents: number documents from 0 in the order of labels, or give "
             "labels[documents]."
+        )
+    if 0 < 4 * (more := num_labels - num_tokens) <= num_tokens:
+        return (
+            f"There are {more} fewer tokens, because engines do not route the last token that they generate. "
+            "If one is missing in each document, leave out the last token of each document here, too."
         )
     return "Give one for every token, in the order of the tokens."
 
@@ -222,7 +227,7 @@ def spread_labels(labels: Any, documents: Any, num_tokens: int) -> Any:
         return labels
     numbers = np.asarray(documents)
     fits = numbers.shape == (num_tokens,) and numbers.dtype.kind in "iu" and num_tokens > 0
-    if not fits or (numbers.min(), numbers.max()) != (0, len(labels) - 1):
+    if not fits or numbers.min() < 0 or numbers.max() != len(labels) - 1:
         return labels
     return np.asarray(labels)[numbers]
 

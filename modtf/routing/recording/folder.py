@@ -17,11 +17,7 @@ Run = tuple[int, int]  # a layer, and the number of its run within a forward pas
 
 
 class TokenArrays:
-    """Arrays of tokens that arrive in chunks, kept in a scratch folder so that memory does not grow.
-
-    Args:
-        scratch: an existing folder.
-    """
+    """Arrays of tokens that arrive in chunks, kept in a scratch folder so that memory does not grow."""
 
     def __init__(self, scratch: Path):
         self.scratch = scratch
@@ -118,11 +114,7 @@ class TokenArrays:
 
 @contextlib.contextmanager
 def new_folder(out: str | Path) -> Iterator[Path]:
-    """Yield a temporary folder that is renamed to `out` when the block ends without an error.
-
-    Raises:
-        ValueError: if `out` is not empty, or cannot be written.
-    """
+    """Yield a temporary folder that is renamed to `out` when the block ends without an error."""
     folder = check_new_folder(out)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with scratch_folder(folder.parent) as scratch:

@@ -1,20 +1,212 @@
 """Watch the forward passes of a PyTorch model: their tokens, and where its routers send them."""
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.recording.given import DECODER_IDS, IDS, MASK, Span, Tokens, given_tokens
 from modtf.routing.recording.layers import RoutedLayer
-from modtf.routing.recording.stops import Stops
 
+IDS, MASK = "input_ids", "attention_mask"
+DECODER_IDS, DECODER_MASK = f"decoder_{IDS}", f"decoder_{MASK}"
 Runs = dict[tuple[int, int], tuple[Any, Any]]  # layer, run within a pass -> experts [T, k], weights [T, k]
+
+
+@dataclass(frozen=True)
+class Span:
+    """The tokens that a pass adds to a cache: from `start` to `stop`, counted with padding.
+
+    Attributes:
+        start: the number of tokens in the cache before the pass.
+        stop: the number after it.
+        cache: a weak reference to the cache that the pass was called with, or None.
+        result: a weak reference to the cache that it returned, or None.
+    """
+
+    start: int
+    stop: int
+    cache: Any = None
+    result: Any = None
+
+    def follows(self, before: "Span") -> bool:
+        """Return whether the cache holds the rows of the pass before.
+
+        Assisted generation removes tokens of the pass before, but not all of them.
+        """
+        if self.cache is None or before.result is None:
+            return 0 < self.start == before.stop
+        return self.cache() is before.result() is not None and before.start < self.start <= before.stop
+
+
+@dataclass
+class Tokens:
+    """The tokens and the mask that a module was called with, and the cache.
+
+    Attributes:
+        ids: `[B, N]`.
+        mask: of any shape, or None.
+        past: the number of tokens in the cache before the call, or None if there is no cache that knows it.
+        cache: a weak reference to the cache, or None.
+    """
+
+    ids: Any
+    mask: Any
+    past: int | None = None
+    cache: Any = None
+
+    def span(self, output: Any) -> Span:
+        """Return the place of the tokens in the cache. The pass's `output` may hold the cache."""
+        start, length = self.past, self.ids.shape[1]
+        if start is None:
+            is_wider = getattr(self.mask, "ndim", 0) == 2 and self.mask.shape[1] > length
+            start = self.mask.shape[1] - length if is_wider else 0
+        values = [*output.values()] if isinstance(output, Mapping) else output
+        values = values if isinstance(values, list | tuple) else ()
+        caches = [value for value in values if hasattr(value, "get_seq_length")]
+        return Span(start, start + length, self.cache, _reference(caches[0]) if caches else self.cache)
+
+    def kept_by(self, mask: Any) -> Any:
+        """Return which tokens a mask keeps, `[B, N]`, or None if its shape does not allow to tell."""
+        import torch
+
+        (rows, length), past = self.ids.shape, self.past or 0
+        if isinstance(mask, dict):  # one mask per kind of attention
+            mask = next(iter(mask.values()), None)
+        shape = tuple(getattr(mask, "shape", ()))
+        if len(shape) == 2 and shape[0] == rows and shape[1] >= length:
+            return mask[:, -length:] != 0
+        if len(shape) == 4 and shape[0] == rows and shape[2] == length and shape[3] >= past + length:
+            places = torch.arange(length, device=mask.device)
+            own = mask[:, 0, places, past + places]  # padding does not attend to itself
+            return own if own.dtype == torch.bool else own == 0
+        return None
+
+
+def given_tokens(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Tokens | None, Tokens | None]:
+    """Return the tokens among the arguments of a module, and the tokens for its decoder."""
+    import torch
+
+    named = dict(signature.bind_partial(*args, **kwargs).arguments)
+    for name, parameter in signature.parameters.items():
+        if parameter.kind == parameter.VAR_KEYWORD:
+            named |= named.pop(name, {})
+    ids, decoder = named.get(IDS), named.get(DECODER_IDS)
+    if not {IDS, DECODER_IDS} & set(signature.parameters) and ids is None:
+        tensors = [one for one in (*args, *named.values()) if torch.is_tensor(one) and one.ndim == 2]
+        ids = next((one for one in tensors if not one.is_floating_point()), None)
+    cache = named.get("cache", named.get("past_key_values"))
+    past = _length(cache), _reference(cache)
+    own = None if ids is None else Tokens(ids, named.get(MASK), *(past if decoder is None else ()))
+    return own, None if decoder is None else Tokens(decoder, named.get(DECODER_MASK), *past)
+
+
+def argument_names(signatures: Iterable[inspect.Signature]) -> set[str]:
+    """Return the names of the arguments that a module takes, also those that it hands on as `**kwargs`.
+
+    Args:
+        signatures: of the module and of the modules inside that take tokens, the outermost first. If one has
+            `**kwargs`, the next one's names and those in the annotation count, `Unpack[TypedDict]`.
+    """
+    names: set[str] = set()
+    for signature in signatures:
+        parameters = signature.parameters.values()
+        names |= {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+        rest = next((one for one in parameters if one.kind == one.VAR_KEYWORD), None)
+        if rest is None:
+            break
+        for typed in get_args(rest.annotation):
+            names |= set(getattr(typed, "__annotations__", ()))
+    return names
+
+
+def _length(cache: Any) -> int | None:
+    """Return the number of tokens in a cache before the pass adds its own, or None if it is not known."""
+    try:
+        return None if cache is None else int(cache.get_seq_length())
+    except (AttributeError, ValueError):  # a cache for linear attention only has no length; see the mask
+        return None
+
+
+def _reference(cache: Any) -> Any:
+    """Return a weak reference, so that a finished cache can be freed; None if there is no cache."""
+    try:
+        return None if cache is None else weakref.ref(cache)
+    except TypeError:  # a tuple, for example
+        return None
+
+
+class Stops:
+    """The rows that the stopping criteria of `generate()` have ended: by tokens, texts, length or functions.
+
+    Attributes:
+        generation: the number of calls of `generate()` that have ended.
+    """
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._depth = 0  # an assistant generates within a call of `generate()`
+        self._last: tuple[Any, Any] | None = None  # the newest token of each row, whether it ends the row
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Observe all calls of `generate()` while the block runs. Without `transformers` there are none."""
+        utils = sys.modules.get("transformers.generation.utils")
+        if utils is None:
+            yield
+            return
+        with (
+            _replaced(utils.StoppingCriteriaList, "__call__", self._criteria),
+            _replaced(utils.GenerationMixin, "generate", self._generate),
+        ):
+            yield
+
+    def of(self, ids: Any) -> NDArray[np.bool_] | None:
+        """Return which rows end with the tokens `ids` `[B, 1]`; None if `generate()` did not choose them."""
+        if self._last is None or tuple(ids.shape) != (len(self._last[0]), 1):
+            return None
+        newest, ended = (one.cpu().numpy() for one in self._last)
+        return np.asarray(ended, bool) if (ids[:, 0].cpu().numpy() == newest).all() else None
+
+    def _criteria(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def criteria(own: Any, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
+            ended = call(own, input_ids, *args, **kwargs)
+            self._last = input_ids[:, -1], ended.reshape(-1)
+            return ended
+
+        return criteria
+
+    def _generate(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def generate(*args: Any, **kwargs: Any) -> Any:
+            self._depth += 1
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self.generation, self._last = self.generation + 1, None
+
+        return generate
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> Iterator[None]:
+    """Replace a method by another that is made from it, while the block runs."""
+    method = getattr(owner, name)
+    setattr(owner, name, make(method))
+    try:
+        yield
+    finally:
+        setattr(owner, name, method)
 
 
 @dataclass

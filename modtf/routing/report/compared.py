@@ -15,7 +15,7 @@ from modtf.pages.glossary import glossary_section
 from modtf.pages.pictures import Picture, start_at_zero
 from modtf.pages.text import in_a_row, text_table
 from modtf.routing.analyses.registry import Analysed
-from modtf.routing.drawing import GREY, over_layers
+from modtf.routing.drawing import GREY, draw_line, over_layers
 from modtf.routing.measuring import Estimate
 from modtf.routing.measuring.compare import Compared, Run
 from modtf.routing.names import Names, paired_layers
@@ -95,13 +95,8 @@ def write_comparison(
 ) -> Path:  # fmt: skip
     """Write comparison.html, its tables and its pictures, and return the path of the page.
 
-    Args:
-        runs: the runs, of which the first is compared with the others.
-        compared: from `compare_runs`.
-        out: the folder to write to.
-        names: the names of labels and layers.
-        saturated: run -> its router saturation against the last run, if this was asked for.
-        warnings: from `check_comparable`.
+    The first of the `runs` is compared with the others. `saturated` has for each run its router saturation
+    against the last run, if this was asked for. `warnings` are from `check_comparable`.
     """
     picture = draw_comparison(runs, compared, names)
     table = picture.table.assign(layer=picture.table["layer"].map(names.layer))
@@ -168,10 +163,7 @@ def saturation_sections(
     figure, (axes,) = over_layers(layers, names, [title], 90)
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(saturated)))
     for (run, part), colour in zip(table.groupby("run", sort=False), colours, strict=True):
-        places = [layers.index(layer) for layer in part["layer"]]
-        axes.plot(places, part["value"], "o-", ms=3, color=colour, label=run)
-        axes.fill_between(places, part["low"], part["high"], color=colour, alpha=0.2, lw=0)
-        axes.fill_between(places, part["chance_low"], part["chance_high"], color=GREY, alpha=0.4, lw=0)
+        draw_line(axes, layers, part, colour, str(run))
     axes.set_ylim(0, 1.02)
     axes.legend(frameon=False, fontsize=8)
     note = "Grey: 95% of independent choices at the same loads."

@@ -16,10 +16,10 @@ from modtf.routing.analyses.sentences import (
     widened,
 )
 from modtf.routing.measuring import Estimate, LayerMeasures
+from modtf.routing.measuring.activations import Counted
 from modtf.routing.measuring.compare import Compared
 from modtf.routing.measuring.estimates import ADJUSTED
 from modtf.routing.names import Names
-from modtf.routing.reading import Counted
 from modtf.routing.report.tables import upper_limit
 from modtf.routing.routing import Routing
 

@@ -18,12 +18,12 @@ from modtf.pages.glossary import glossary_section, measures_section
 from modtf.pages.pictures import HEAT, Picture, png_of, start_at_zero
 from modtf.pages.text import plural
 from modtf.routing.analyses import Analysed
-from modtf.routing.drawing import GREY, over_layers
-from modtf.routing.measuring import LayerMeasures, View
+from modtf.routing.analyses.sentences import corrected_limit
+from modtf.routing.drawing import draw_line, over_layers
+from modtf.routing.measuring import Estimate, LayerMeasures, View
 from modtf.routing.names import Names
 from modtf.routing.report import tables
 from modtf.routing.report.findings import findings
-from modtf.routing.report.labels import draw_labels, label_counts, short, shown_labels
 from modtf.routing.report.tables import ADJUSTED, BY
 
 PAGE = "measures.html"
@@ -61,6 +61,8 @@ WORDS = {
 GAP, BETWEEN = 4, (153, 153, 153)  # columns between two matrices, and their grey
 RANKED_MOST = 10  # layers in the first table; the files have all
 COLOUR = {"mass": "#0072B2", "hard": "#D55E00"}
+MOST_LABELS = 64  # that a matrix has room for
+LETTERS = 24  # of a label's name
 
 
 def write_routing_report(
@@ -196,20 +198,14 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
         for view in layer.views:
             use = view.use[view.use > 0]
             load = np.exp(-(use * np.log(use)).sum()) / view.use.size
-            rows.append({"layer": layer.layer, "by": view.by, "measure": "load", "value": load})
+            rows.append({"layer": layer.layer, "by": view.by, "measure": "load"} | vars(Estimate(load)))
     table = pd.DataFrame(rows)
     titles = "Adjusted mutual information (grey: chance)", "Load: effective number of experts / experts"
     numbers = [layer.layer for layer in layers]
     figure, both = over_layers(numbers, names, titles)
-    places = np.arange(len(layers))
     for axes, measure in zip(both, (ADJUSTED, "load"), strict=True):
         for by, rest in table[table["measure"] == measure].groupby("by", sort=False):
-            part = rest.set_index("layer").reindex(numbers)  # a layer with one label has no information
-            axes.plot(places, part["value"], "o-", ms=3, color=COLOUR[by], label=BY[by])
-            if measure == ADJUSTED:
-                axes.fill_between(places, part["low"], part["high"], color=COLOUR[by], alpha=0.2, lw=0)
-                band = part["chance_low"], part["chance_high"]
-                axes.fill_between(places, *band, color=GREY, alpha=0.4, lw=0)
+            draw_line(axes, numbers, rest, COLOUR[str(by)], BY[str(by)])
     start_at_zero(both[0])
     both[1].set(ylim=(0, 1.02))
     both[1].legend(frameon=False, fontsize=8)
@@ -233,3 +229,51 @@ def pixels(view: View, rows: NDArray[np.intp]) -> str:
     buffer = io.BytesIO()
     image.save(buffer, "PNG", optimize=True)
     return base64.b64encode(buffer.getvalue()).decode()
+
+
+def label_counts(layers: Sequence[LayerMeasures], names: Names) -> page.Table:
+    """Return the tokens of each label, in the layer that routes most of them."""
+    of_layers = [pd.Series(layer.label_counts, layer.labels) for layer in layers]
+    most = pd.concat(of_layers, axis=1).max(axis=1).astype(int)
+    counts = pd.DataFrame({"label": list(map(names.label, most.index.tolist())), "tokens": most.to_numpy()})
+    return page.Table(counts.sort_values("tokens", ascending=False, kind="stable"))
+
+
+def draw_labels(layers: Sequence[LayerMeasures], names: Names) -> Picture:
+    """Draw the bits beyond chance that experts carry about each label, by layer; blank at chance level.
+
+    The limit is corrected for all labels and layers (Bonferroni)."""
+    labels = np.unique(np.concatenate([layer.labels[shown_labels(layer)] for layer in layers]))
+    bits = np.full((len(labels), len(layers)), np.nan)
+    for column, layer in enumerate(layers):
+        view, rows = layer.views[-1], shown_labels(layer)
+        mean, low, high = view.bits_by_chance
+        limit = corrected_limit(low, mean, high, bits.size, len(view.largest_excess_by_chance))
+        beyond = np.where(view.bits > limit, view.bits - mean, np.nan)
+        bits[labels.searchsorted(layer.labels[rows]), column] = beyond[rows]
+    words = [short(names.label(number), number) for number in labels.tolist()]
+    title = (
+        "Information of the chosen expert about a label, in bits beyond chance (darker: more, white: none)"
+    )
+    height = float(np.clip(0.16 * len(labels) + 1.0, 2.0, 10.0))
+    figure, (axes,) = over_layers([layer.layer for layer in layers], names, [title], 90, height=height)
+    most = 1.0 if np.isnan(bits).all() else None
+    image = axes.imshow(bits, HEAT, aspect="auto", interpolation="nearest", vmin=0, vmax=most)
+    axes.set_yticks(range(len(labels)), words)
+    axes.grid(False)
+    axes.tick_params(labelsize=7)
+    figure.colorbar(image, ax=axes, fraction=0.03)
+    table = pd.DataFrame(bits, words, [names.layer(layer.layer) for layer in layers])
+    note = "Bits beyond chance, corrected for all labels and layers, by hard assignment."
+    return Picture("labels", "Labels", note, figure, table)
+
+
+def shown_labels(layer: LayerMeasures) -> NDArray[np.intp]:
+    """The rows of the most frequent labels, in their order."""
+    counts = np.zeros(len(layer.labels)) if layer.label_counts is None else layer.label_counts
+    return np.sort(np.argsort(-counts, kind="stable")[:MOST_LABELS])
+
+
+def short(name: str, number: int) -> str:
+    """A name that fits beside a matrix and stays different from others."""
+    return name if len(name) <= LETTERS else f"{name[: LETTERS - 6]}... ({number})"

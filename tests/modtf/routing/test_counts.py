@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import modtf
-from modtf.routing.counted import Counted
+from modtf.routing.measuring.activations import Counted
 
 TOKENS = np.array([9, 7, 8, 5])  # of each document
 COUNTS = np.array([[4, 3, 2], [0, 3, 4], [2, 2, 4], [5, 0, 0]])[:, np.newaxis]  # one choice each

@@ -11,7 +11,7 @@ from modtf.routing.measuring import Experts, compare_activations
 from modtf.routing.measuring.activations import ActivationAccumulator
 from modtf.routing.measuring.compare import Run
 from modtf.routing.report.compared import matched_experts
-from modtf.routing.report.followed import top_tokens
+from modtf.routing.report.sections import top_tokens
 from modtf.routing.report.tables import activation_rows, special_experts
 
 TOKENS = 400

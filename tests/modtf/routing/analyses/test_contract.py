@@ -11,7 +11,7 @@ from ignorant_routers import counts_of, coverage, ignorant, unrelated
 import modtf
 from modtf.routing import ANALYSES, Analysis
 from modtf.routing.analyses.registry import COLUMNS, NEEDS
-from modtf.routing.report.analysed import analysed_sections
+from modtf.routing.report.sections import analysed_sections
 
 NAMES = list(ANALYSES)
 

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 import modtf
-from modtf.routing.analyses.similarity import Spread, similarities, similarity_rows
-from modtf.routing.analyses.weights import down_projections, matrices
+from modtf.routing.analyses.similarity import (
+    Spread,
+    down_projections,
+    matrices,
+    similarities,
+    similarity_rows,
+)
 
 E, HIDDEN, INNER = 4, 12, 20
 

@@ -14,7 +14,6 @@ from modtf.routing.analyses import ANALYSES, Options
 from modtf.routing.analyses.cache import hits
 from modtf.routing.analyses.chance import same_loads
 from modtf.routing.analyses.dependence import shifted
-from modtf.routing.analyses.permuting import sample
 from modtf.routing.analyses.sentences import beyond_chance
 from modtf.routing.measuring.tokens import paired
 from modtf.routing.names import Names
@@ -199,7 +198,7 @@ def test_documents_are_shifted_around_their_end():
 def test_samples_are_whole_documents():
     ids = np.arange(len(DOCUMENTS))
     data = choices(routed(5), DOCUMENTS, NUMBER, against=routed(6), token_ids=ids, spans=ids)
-    some = sample(data, 60, seed=0)
+    some = data.sample(60, seed=0)
     kept = DOCUMENTS[some.token_ids]
     assert 30 <= len(kept) <= 60
     assert all((kept == one).sum() == (one == DOCUMENTS).sum() for one in set(kept))
@@ -208,11 +207,11 @@ def test_samples_are_whole_documents():
     assert some.against is not None
     assert (some.against.experts == data.against.experts[:, some.token_ids]).all()
     assert some.notes[-1].startswith(f"{len(kept)} of 150 tokens are used")
-    some = sample(data, 80, seed=0)  # documents 3, 2, 5 have 33 tokens, and document 4 has 70
+    some = data.sample(80, seed=0)  # documents 3, 2, 5 have 33 tokens, and document 4 has 70
     assert np.bincount(DOCUMENTS[some.token_ids]).tolist() == [0, 0, 20, 3, 47, 10]
     assert np.array(some.token_ids).tolist() == sorted(np.array(some.token_ids))
     assert "from 3 whole documents and the start of one, drawn at random" in some.notes[-1]
-    assert np.array(sample(data, 2, seed=0).token_ids).tolist() == [67, 68]
+    assert np.array(data.sample(2, seed=0).token_ids).tolist() == [67, 68]
 
 
 @pytest.mark.parametrize(("length", "number"), [(1, 8), (2, 8), (10, 2)])

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from modtf.routing import Routing
-from modtf.routing.formats.arrays import Arrays
+from modtf.routing.formats.registry import Arrays
 
 EXPERTS: dict[str, Any] = {"experts": np.zeros((2, 16, 3), int), "num_experts": 4}
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import modtf
-from modtf.routing.formats.arrays import Arrays
+from modtf.routing.formats.registry import Arrays
 from modtf.routing.measuring import Experts, Gates
-from modtf.routing.reading import Counted
+from modtf.routing.measuring.activations import Counted
 
 GIVEN = {"sglang": {"top_k": writers.K}}  # arguments that a format does not store
 TABLES = ("parquet_lists", "csv_choices", "csv_of_documents", "jsonl_lists", "jsonl_layers", "rows_in_memory")

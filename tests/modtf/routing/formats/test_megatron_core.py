@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from modtf.routing import Routing
-from modtf.routing.formats.arrays import Arrays
+from modtf.routing.formats.registry import Arrays
 from modtf.routing.measuring import Experts
 
 TOKENS, EXPERTS, K = 6, 8, 2  # tokens of a record

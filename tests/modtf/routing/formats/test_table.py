@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import modtf
-from modtf.routing.formats.arrays import Arrays
+from modtf.routing.formats.registry import Arrays
 
 E = {"num_experts": writers.EXPERTS}
 
@@ -81,7 +81,7 @@ def change(**columns):
         ("count_rows", lambda rows: [*rows, rows[3]], "counts an expert of a layer twice"),
         ("count_rows", lambda rows: rows[writers.EXPERTS :], "a document lacks a layer"),
         ("count_rows", lambda rows: [r | {"label": str(r["expert"])} for r in rows], "differ in its label"),
-        ("count_rows", change(count=-1), "holds invalid counts"),
+        ("count_rows", change(count=-1), "counts hold -1"),
         ("token_rows", lambda rows: rows[:2], "its 2 rows hold lists"),
     ],
 )  # fmt: skip

@@ -6,7 +6,7 @@ from small_models import MODELS, make, read, torch
 
 import modtf
 from modtf.routing import Routing
-from modtf.routing.recording.choices import read_choices
+from modtf.routing.recording.layers import read_choices
 
 TOKENS = torch.randint(40, (6, 10), generator=torch.Generator().manual_seed(0))
 MASK = torch.ones_like(TOKENS)

@@ -13,7 +13,7 @@ from modtf.routing.measuring.compare import Run, compare_runs
 from modtf.routing.measuring.layers import layers_of
 from modtf.routing.measuring.summarise import Options
 from modtf.routing.report.compared import draw_comparison
-from modtf.routing.report.followed import draw_factors, top_tokens
+from modtf.routing.report.sections import draw_factors, top_tokens
 
 TOKENS = 4000
 

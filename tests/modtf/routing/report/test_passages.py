@@ -7,7 +7,7 @@ import pytest
 
 import modtf
 from modtf.pages import page
-from modtf.routing.report.passages import TOKENS, neighbours, passages_section
+from modtf.routing.report.sections import TOKENS, neighbours, passages_section
 
 WORDS = ("<i>", "\u0120law", "x\n")
 

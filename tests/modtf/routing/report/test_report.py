@@ -15,7 +15,6 @@ from PIL import Image
 import modtf
 from modtf.routing import Names, report_text, write_routing_report
 from modtf.routing.drawing import label_layers
-from modtf.routing.report.labels import draw_labels, short, shown_labels
 from modtf.routing.report.tables import (
     layer_table,
     special_experts,
@@ -23,7 +22,7 @@ from modtf.routing.report.tables import (
     summary_table,
     warning_lines,
 )
-from modtf.routing.report.write import draw_layers, pixels
+from modtf.routing.report.write import draw_labels, draw_layers, pixels, short, shown_labels
 
 LABELS, LAYERS = ("letter", "<b>digit</b>", "space"), ("below", "above")
 FILES = {"measures.html", "measures.csv", "experts.csv", "activation.csv", "layers.png", "labels.png"}

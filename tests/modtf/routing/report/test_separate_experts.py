@@ -9,8 +9,7 @@ from modtf.routing.measuring import Experts, compare_activations
 from modtf.routing.measuring.compare import Run
 from modtf.routing.report.compared import draw_comparison
 from modtf.routing.report.findings import comparison_findings
-from modtf.routing.report.labels import label_counts
-from modtf.routing.report.write import draw_layers
+from modtf.routing.report.write import draw_layers, label_counts
 
 TOKENS = 600
 DOCUMENTS = np.arange(TOKENS) // 10
