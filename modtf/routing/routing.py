@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing import labelling, reading
+from modtf.routing import reading
 from modtf.routing.formats.registry import Arrays
 from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
 from modtf.routing.measuring.activations import Counted, measure_layers
@@ -115,12 +115,14 @@ class Routing:
             arrays, activations, experts, weights, num_experts, shared, from_logits, top_k
         )
         num_layers, num_tokens, _ = routed.shape
+        if not num_tokens:
+            raise ValueError(f"{arrays.source} holds no tokens; expected at least one.")
         reading.check_rows(arrays, num_tokens)
-        of_tokens = labelling.documents_of(arrays, documents, routed)
+        of_tokens = reading.documents_of(arrays, documents, routed)
         tokens, predicted = (
-            labelling.token_ids(arrays, name, num_tokens) for name in (labelling.TOKEN, labelling.PREDICTED)
+            reading.token_ids(arrays, name, num_tokens) for name in (reading.TOKEN, reading.PREDICTED)
         )
-        classes, factors = labelling.labels_and_factors(
+        classes, factors = reading.labels_and_factors(
             arrays, labels, label_names, num_tokens, of_tokens, tokens
         )
         have_both = classes.numbers is not None and of_tokens.numbers is not None
@@ -128,11 +130,11 @@ class Routing:
             routed,
             classes.numbers,
             of_tokens.numbers,
-            Names(classes.names, labelling.layer_names(arrays, layer_names, num_layers)),
+            Names(classes.names, reading.layer_names(arrays, layer_names, num_layers)),
             factors,
-            tokens.names or labelling.as_names(arrays.get("token_names")),
+            tokens.names or reading.as_names(arrays.get("token_names")),
             predicted.numbers,
-            labelling.spans_of(arrays, spans, num_tokens, have_both),
+            reading.spans_of(arrays, spans, num_tokens, have_both),
             of_tokens.names,
         )
         if isinstance(routed, Counted):

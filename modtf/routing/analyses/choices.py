@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.metrics.distributions import Array
-from modtf.routing.labelling import Classes, frequent_tokens
 from modtf.routing.measuring.activations import NUM_GROUPS, Counted
 from modtf.routing.measuring.layers import NONE, ExpertLayer, Ints, Layer
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.measuring.tokens import SLICE, assumed_documents, drawn_documents
 from modtf.routing.measuring.watch import ONE_ASSUMED, Watch, assumes_one, left_out
 from modtf.routing.names import Names
+from modtf.routing.reading import Classes, frequent_tokens
 from modtf.routing.routing import Routing
 
 MOST_CHOICES = 2**26  # limit on the choices in memory: 128 MiB for fewer than 2^15 experts

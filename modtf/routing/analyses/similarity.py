@@ -24,7 +24,7 @@ from modtf.routing.measuring.layers import from_bfloat16
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.names import Names
 
-MEASURES = COSINE, CKA = ("cosine", "linear_cka")
+COSINE, CKA = "cosine", "linear_cka"
 ROWS = 512
 RANDOM = 24  # random matrices, whose 276 pairs give the mean and spread by chance
 PAIRS = 3  # most similar pairs of a layer that are listed
@@ -92,7 +92,9 @@ def expert_similarity(model: Any, *, rows: int = ROWS, seed: int = 0, progress: 
         for layer in layers
         if len(layer.read) < most
     ][:1]
-    return Analysed(frame, tuple(sentences(frame, names)), (picture,), tuple(notes))
+    what = "hold experts more alike than random ones"
+    sentences = [beyond_chance(frame, measure, what, names) for measure in (COSINE, CKA)]
+    return Analysed(frame, tuple(sentences), (picture,), tuple(notes))
 
 
 def similarities(experts: list[NDArray[Any]]) -> tuple[dict[str, Array], tuple[int, ...]]:
@@ -108,11 +110,6 @@ def similarities(experts: list[NDArray[Any]]) -> tuple[dict[str, Array], tuple[i
         vectors /= length
         found[name] = (vectors @ vectors.T).astype(np.float64)
     return found, experts[0].shape
-
-
-def above(number: int) -> Any:
-    """Return the indices of all pairs of a number of experts."""
-    return np.triu_indices(number, 1)
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ class Spread:
     @classmethod
     def estimate(cls, matrix: Array) -> "Spread":
         """Estimate the spread from the similarities of all pairs `[N, N]` of at least four matrices."""
-        number, (i, j) = len(matrix), above(len(matrix))
+        number, (i, j) = len(matrix), np.triu_indices_from(matrix, 1)
         values = matrix[i, j]
         mean = values.mean()
         effect = ((matrix.sum(axis=1) - np.diag(matrix)) / (number - 1) - mean) * (number - 1) / (number - 2)
@@ -146,7 +143,7 @@ class Spread:
 
     def draw(self, draws: int, number: int, generator: np.random.Generator) -> Array:
         """Return the similarities of the pairs of `number` random matrices `[draws, pairs]`."""
-        i, j = above(number)
+        i, j = np.triu_indices(number, 1)
         own = generator.normal(scale=self.of_matrix, size=(draws, number))
         mean = generator.normal(self.mean, self.of_mean, size=(draws, 1))
         return mean + own[:, i] + own[:, j] + generator.normal(scale=self.of_pair, size=(draws, len(i)))
@@ -158,7 +155,7 @@ def similarity_rows(
     """Return the rows of a layer, from the similarities of all pairs and their mean and spread by chance."""
     rows = []
     for name, matrix in pairs.items():
-        i, j = above(len(matrix))
+        i, j = np.triu_indices_from(matrix, 1)
         values = matrix[i, j]
         drawn = chance[name].draw(FEWEST, len(matrix), generator)
         best = np.argsort(-values, kind="stable")[:PAIRS]
@@ -167,13 +164,6 @@ def similarity_rows(
         rows += rows_of(layer, value, chance=by_chance)
         rows += rows_of(layer, {(name, f"{i[one]}+{j[one]}"): float(values[one]) for one in best})
     return rows
-
-
-def sentences(table: pd.DataFrame, names: Names) -> list[str]:
-    """Return what was found about similarity."""
-    return [
-        beyond_chance(table, name, "hold experts more alike than random ones", names) for name in MEASURES
-    ]
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.columns import parquet_column, parquet_file
 from modtf.routing.formats.joined import warn
 from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import PACKED, Source
+from modtf.routing.formats.table import parquet_column, parquet_file
 
 ENDING, INDICES, SCORES, TOKEN = ".parquet", "indices", "scores", "token_id"
 LAYER = re.compile(r"layer_?(\d+)")

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from modtf.base.files import write_table
-from modtf.routing.recording.folder import check_new_folder, new_folder
 from modtf.routing.recording.layers import check_model
 from modtf.routing.recording.record import evaluating
-from modtf.routing.recording.recorder import Recorder
+from modtf.routing.recording.recorder import Recorder, check_new_folder, new_folder
 from modtf.routing.recording.watch import DECODER_IDS, IDS, argument_names
 
 Batch = Mapping[str, Any]

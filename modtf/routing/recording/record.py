@@ -91,15 +91,13 @@ class TrainingRecorder:
         record: Record = {"step": self._passes}
         saturation = self._saturation()
         for name, sums in self._streams.items():
-            sizes = [self.layers[layer].num_experts or 0 for layer, _ in sums.counts]
-            for place, (run, title) in enumerate(
-                zip(sums.counts, layer_names(self.layers, sums.counts), strict=True)
-            ):
-                values = {**_load(sums.counts[run], sizes[place]), **sums.information(run)}
+            titles = layer_names(self.layers, sums.counts)
+            for (run, counts), title in zip(sums.counts.items(), titles, strict=True):
+                values = _load(counts, self.layers[run[0]].num_experts or 0) | sums.information(run)
                 if (name, *run) in saturation:
                     values["saturation"] = saturation[name, *run]
                 record |= {f"routing/{measure}/{title}": value for measure, value in values.items()}
-        self._streams = {name: sums.anew() for name, sums in self._streams.items()}
+            sums.reset()
         self.history.append(record)
         self._write(record)
 
@@ -128,6 +126,11 @@ class _Sums:
 
     def __init__(self, name: str):
         self.rows = Rows(name)
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin the next record, whose documents may have the same numbers."""
+        self.rows.documents.forget()
         self.counts: dict[tuple[int, int], NDArray[np.int64]] = {}  # run of a layer -> choices of each expert
         self.labelled: dict[tuple[int, int], ActivationAccumulator] = {}  # layers may differ in E and k
 
@@ -154,12 +157,6 @@ class _Sums:
         (layer,) = sums.result(permutations=PERMUTATIONS)
         values = layer.hard.values
         return {ADJUSTED: values[ADJUSTED].value} if ADJUSTED in values else {}
-
-    def anew(self) -> "_Sums":
-        sums = _Sums("")
-        sums.rows = self.rows
-        sums.rows.documents.forget()
-        return sums
 
 
 @contextmanager

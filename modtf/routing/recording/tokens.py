@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from modtf.metrics.distributions import from_tensor
 from modtf.routing.measuring.tokens import Numbers
 from modtf.routing.names import check_one_kind
 from modtf.routing.recording.watch import Span, Stream
@@ -146,7 +147,7 @@ class Rows:
         Raises:
             ValueError: if labels or documents do not fit the tokens, or only some passes have labels.
         """
-        ids, keep, goes_on = as_array(stream.ids), stream.keep, self._begin(stream)
+        ids, keep, goes_on = np.asarray(from_tensor(stream.ids)), stream.keep, self._begin(stream)
         labels, documents = (None, None) if note is self._note else note.of(self.name)
         check_one_kind(labels, "labels")
         check_one_kind(documents, "documents")
@@ -214,25 +215,15 @@ class Rows:
         self._labelled = values is not None
         if values is None:
             return None
-        array = as_array(values)
+        array = np.asarray(from_tensor(values))
         if array.ndim == 1:
             self._row["label"] = array
         return self.labels.assign(per_token(array, keep, f"labels{self.what}")[keep], int(keep.sum()))
 
 
-def as_array(values: Any) -> NDArray[Any]:
-    """Return a tensor, on any device and in any precision, as an array."""
-    import torch
-
-    if not torch.is_tensor(values):
-        return np.asarray(values)
-    values = values.detach().cpu()
-    return np.asarray((values.float() if values.is_floating_point() else values).numpy())
-
-
 def per_token(values: Any, keep: NDArray[np.bool_], what: str) -> NDArray[Any]:
     """Return values `[B]` or `[B, N]` as `[B, N]`; `ValueError` if they have another shape."""
-    array = as_array(values)
+    array = np.asarray(from_tensor(values))
     shape = array.shape
     if array.ndim == 1:
         array = array[:, np.newaxis]

@@ -7,7 +7,7 @@ from flag_values import given
 
 from modtf.launch import measure
 from modtf.routing import Names, Routing
-from modtf.routing import labelling as module
+from modtf.routing import reading as module
 from modtf.routing.measuring import Factor, measure_activations
 from modtf.routing.measuring.compare import Run, compare_runs
 from modtf.routing.measuring.layers import layers_of
