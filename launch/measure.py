@@ -30,7 +30,7 @@ from modtf.base.checks import check_number
 from modtf.base.files import check_writable, replacing
 from modtf.base.words import progress_bar
 from modtf.launch.cli import Definer, run_command
-from modtf.routing.analyses.registry import ANALYSES, FEWEST, chosen_analyses
+from modtf.routing.analyses.registry import ANALYSES, FEWEST, chosen_analyses, run_analyses
 from modtf.routing.formats.registry import FORMATS
 from modtf.routing.formats.source import by_number
 from modtf.routing.measuring.summarise import NUM_PERMUTATIONS
@@ -126,7 +126,6 @@ def main(values: flags.FlagValues) -> None:
     """Read, measure, print and write; raise `OSError` or `ValueError` with one line on a failure."""
     from modtf.routing import EXAMPLE, report_text, write_routing_report
     from modtf.routing.analyses.choices import domains_of
-    from modtf.routing.analyses.run import run_analyses
     from modtf.routing.measuring.compare import Run, compare_runs
     from modtf.routing.measuring.summarise import Options
     from modtf.routing.report.compared import check_comparable, comparison_text, write_comparison

@@ -31,8 +31,8 @@ with epy.lazy_api_imports(globals()):
     from modtf.models.routers import register_router as register_router
     from modtf.results import load_results as load_results
     from modtf.routing import write_routing_report as write_routing_report
+    from modtf.routing.analyses.registry import analyse_routing as analyse_routing
     from modtf.routing.analyses.registry import register_analysis as register_analysis
-    from modtf.routing.analyses.run import analyse_routing as analyse_routing
     from modtf.routing.analyses.similarity import expert_similarity as expert_similarity
     from modtf.routing.measuring import measure_activations as measure_activations
     from modtf.routing.recording.collect import collect as collect

@@ -1,5 +1,6 @@
 """Steps of reading what a router did: gates, experts or counts, checked."""
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from modtf.base.checks import check_integer
 from modtf.routing.formats.joined import warn
 from modtf.routing.formats.registry import FORMATS, Arrays
 from modtf.routing.measuring.activations import Counted
-from modtf.routing.measuring.layers import BFLOAT16, Experts, Gates, Ints, layers_of, one_integer
+from modtf.routing.measuring.layers import BFLOAT16, MOST_EXPERTS, Experts, Gates, Ints, layers_of
 from modtf.routing.measuring.tokens import check_labels, lost_names, mismatch, spread_labels
 
 GATES = "activations"  # the usual name; without this array, experts or counts are read
@@ -55,6 +57,13 @@ def counted(arrays: Arrays, num_experts: int | None, shared: Sequence[int]) -> C
             "with. Leave it out."
         )
     return Counted(_padded(arrays, counts, num_experts), top_k if known is None else known, shared)
+
+
+def one_integer(name: str, values: NDArray[Any]) -> int:
+    """Return the number in an array; `ValueError` unless it is one integer of a possible size."""
+    if values.size != 1 or values.dtype.kind not in "iu":
+        raise ValueError(f"{name} is {reprlib.repr(values.tolist())}; expected one integer, such as 8.")
+    return check_integer(name, int(values.ravel()[0]), 1, MOST_EXPERTS)
 
 
 def _padded(arrays: Arrays, counts: NDArray[np.int64], num_experts: int | None) -> NDArray[np.int64]:

@@ -12,10 +12,10 @@ from modtf.routing import reading
 from modtf.routing.formats.registry import Arrays
 from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
 from modtf.routing.measuring.activations import Counted, measure_layers
-from modtf.routing.measuring.layers import Experts, Gates, Ints, Layer, without_shared
+from modtf.routing.measuring.layers import Experts, Gates, Ints, Layer
 from modtf.routing.measuring.summarise import Options, Progress
+from modtf.routing.measuring.watch import kept_rows
 from modtf.routing.names import Names
-from modtf.routing.rows import kept_rows
 
 #: the routing of a small trained language model, written by docs/scripts/write_example.py
 EXAMPLE = Path(__file__).with_name("example.npz")
@@ -180,7 +180,7 @@ class Routing:
         names = self.names.labels
         if isinstance(self.activations, Counted):
             sums = ActivationAccumulator(top_k=self.activations.top_k)
-            sums.update_counts(self.activations, self.labels, self.expert_numbers)
+            sums.update_counts(self.activations, self.labels)
             return sums.result(progress=progress, label_names=names, **options)
         return measure_layers(
             self.layers, self.labels, self.documents, self.spans, Options(**options), progress=progress,
@@ -195,9 +195,9 @@ class Routing:
     @property
     def expert_numbers(self) -> Ints:
         """The numbers of the experts, or modules, that are measured: all except the shared ones."""
-        shared = () if isinstance(self.activations, Gates) else self.activations.shared
-        left_out = len(set(shared)) if isinstance(self.activations, Counted) else 0
-        return without_shared(self.activations.shape[2] + left_out, shared)
+        if isinstance(self.activations, Counted):
+            return self.activations.expert_numbers
+        return self.layers[0].module_numbers
 
     @property
     def num_tokens(self) -> int:

@@ -83,7 +83,6 @@ def simulated_tokens(data: Choices, options: Options) -> tuple[Choices, NDArray[
     draws = min(options.permutations, MOST_DRAWS)
     work = (draws + 2) * len(data.layers) * (data.num_experts + 1)
     data = data.sample(min(max(WORK // work, 256), MOST_TOKENS), options.seed)
-    assert data.experts is not None
     generator = options.generator()
     orders = [np.arange(len(data.documents)), generator.permutation(len(data.documents))]
     orders += [permuted_within(data.documents, generator) for _ in range(draws)]
@@ -95,7 +94,6 @@ def simulated(data: Choices, place: int, hits_of: Mapping[str, NDArray[Any]]) ->
 
     `hits_of` has the hits of all draws and layers, `[draws * layers, T]`.
     """
-    assert data.experts is not None
     chosen, layers = (data.experts[place] >= 0).sum(axis=1), len(data.layers)
     for one in range(place, len(next(iter(hits_of.values()))), layers):
         yield {measure: (every[one], chosen) for measure, every in hits_of.items()}

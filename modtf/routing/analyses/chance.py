@@ -152,7 +152,6 @@ def permuted_label_counts(data: Choices, place: int, permutations: int, seed: in
         took = data.sums[:, place].any(axis=1)  # a document without choices has no label to exchange
         units.add_whole(data.sums[np.newaxis, took, place].astype(np.float64), data.labels[took])
     else:
-        assert data.experts is not None
         tokens = Tokens(num_groups=1)
         for part in tokens.parts(len(data.documents), data.labels, data.documents, data.spans):
             experts = data.experts[place, part.some].astype(np.int64)

@@ -39,7 +39,7 @@ class Choices:
             shared experts these are 0 to E - 1.
         top_k: k, the number of experts per token; None if a file of counts does not say it.
         experts: `[places, tokens, k]`, indices of `expert_numbers`. Dropped choices are -1 and come last.
-            None for counts.
+            Without tokens for counts.
         sums: `[documents, places, E]` of a file of counts, otherwise None.
         documents: the document of every row, from 0, sorted.
         has_documents: whether the file says what the documents are. If not, runs of one label stand for them,
@@ -59,7 +59,7 @@ class Choices:
     num_experts: int
     expert_numbers: Ints
     top_k: int | None
-    experts: NDArray[Any] | None
+    experts: NDArray[Any]
     sums: NDArray[Any] | None
     documents: Ints
     has_documents: bool
@@ -90,7 +90,7 @@ class Choices:
         """Return whether a fact of `modtf.routing.analyses.registry.NEEDS` is known."""
         several = self.labels is not None and bool((self.labels != self.labels[0]).any())
         known = {
-            "tokens": self.experts is not None,
+            "tokens": self.sums is None,
             "documents": self.has_documents and self.num_documents > 1,
             "labels": several,
             "token_ids": self.token_ids is not None,
@@ -114,7 +114,6 @@ class Choices:
             found = np.zeros((num_cells, number))
             np.add.at(found, np.zeros(len(self.sums), int) if cell is None else cell, self.sums[:, place])
             return found
-        assert self.experts is not None
         chosen = self.experts[place].astype(np.int64)
         key = chosen if cell is None else cell[:, np.newaxis] * number + chosen
         taken = chosen >= 0
@@ -127,7 +126,7 @@ class Choices:
         In a file of counts each token has k choices.
         """
         width = (self.top_k or 1) + 1
-        if self.experts is None:
+        if self.sums is not None:
             choices = self.counts(place, cell, num_cells).sum(axis=1)
             found = np.zeros((num_cells, width), np.int64)
             found[:, -1] = np.rint(choices / (width - 1))
@@ -177,7 +176,6 @@ class Choices:
         return self._take(rows, f"{len(rows)} of {number} tokens are used, from {words} drawn at random.")
 
     def _take(self, rows: Ints, note: str) -> "Choices":
-        assert self.experts is not None
         some: Any = {
             name: None if values is None else values[rows]
             for name in ("labels", "spans", "token_ids", "predicted_ids")
@@ -310,7 +308,7 @@ def _choices_of_counts(routing: Routing, counted: Counted) -> Choices:
         num_experts=sums.shape[2],
         expert_numbers=routing.expert_numbers,
         top_k=known,
-        experts=None,
+        experts=np.zeros((len(layers), 0, known or 1), np.int16),
         sums=sums,
         documents=np.arange(len(sums)),
         has_documents=True,

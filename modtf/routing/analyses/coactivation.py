@@ -51,7 +51,6 @@ class Coactivation(Analysis):
 
     def rows(self, data: Choices, options: Options) -> Iterator[dict[str, Any]]:
         """Yield the co-activation of every layer, and its pairs that differ most from chance."""
-        assert data.experts is not None
         draws, number = min(options.permutations, MOST_DRAWS), data.num_experts
         for place in options.progress(range(len(data.layers))):
             experts = data.experts[place]

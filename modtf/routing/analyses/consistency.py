@@ -79,7 +79,6 @@ class Consistency(Analysis):
 
 def srp_rows(data: Choices, options: Options) -> Iterator[dict[str, Any]]:
     """Yield the rows of SRP."""
-    assert data.experts is not None
     generator, number = options.generator(), data.num_experts
     draws = min(options.permutations, MOST_DRAWS)
     orders = [permuted_within(data.documents, generator) for _ in range(draws)]
@@ -132,7 +131,6 @@ def best_f1(often: Array, length: int) -> dict[str, float]:
 
 def sch_rows(data: Choices, stacked: Array, options: Options) -> Iterator[dict[str, Any]]:
     """Yield the rows of SCH, from a sample and its permuted choices."""
-    assert data.experts is not None
     size = TIMES * data.experts.shape[2]
     if size >= data.num_experts:
         return

@@ -55,7 +55,6 @@ class Dependence(Analysis):
 
     def rows(self, data: Choices, options: Options) -> Iterator[dict[str, Any]]:
         """Yield the dependence between every layer and the next."""
-        assert data.experts is not None
         generator = options.generator()
         orders = [shifted(data.documents, generator) for _ in range(options.permutations)]
         sizes = np.bincount(data.groups)

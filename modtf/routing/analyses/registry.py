@@ -1,16 +1,18 @@
-"""Analyses of routing by name. Each one is a file of this folder, or of a user."""
+"""Analyses of routing by name, each a file of this folder or of a user, and how to run them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from modtf.base.checks import check_attributes, check_integer, check_names, check_number
+from modtf.base.checks import check_attributes, check_callable, check_integer, check_names, check_number
 from modtf.base.registry import Registry
-from modtf.routing.analyses.choices import Choices
+from modtf.routing.analyses.choices import Choices, read_choices
 from modtf.routing.measuring.estimates import FEWEST
 from modtf.routing.measuring.summarise import MOST_PERMUTATIONS, Progress
+from modtf.routing.routing import Routing
 
 if TYPE_CHECKING:  # `modtf measure --help` needs neither
     import pandas as pd
@@ -218,3 +220,91 @@ def chosen_analyses(names: Iterable[str] | str | None) -> list[str]:
     for name in some:
         ANALYSES[name]  # raises an error for an unknown name
     return list(dict.fromkeys(some))
+
+
+@dataclass(frozen=True)
+class Analyses:
+    """The results of several analyses.
+
+    Attributes:
+        found: name -> result.
+        missing: name -> one line that says why an analysis could not be computed.
+    """
+
+    found: dict[str, Analysed]
+    missing: dict[str, str]
+
+
+def analyse_routing(
+    routing: Any,
+    analyses: Iterable[str] | str | None = None,
+    *,
+    against: Any = None,
+    permutations: int = FEWEST,
+    confidence: float = 0.95,
+    seed: int = 0,
+    progress: Progress = iter,
+) -> Analyses:
+    """Run the analyses of the field on a routing, each with a chance level and an interval over documents.
+
+    Args:
+        routing: a `Routing`, or what `modtf.read_routing` takes: a path or an object. Read logits by
+            `modtf.read_routing(path, from_logits=True, top_k=K)` first.
+        analyses: names of registered analyses; None: all.
+        against: the same tokens as another checkpoint routed them; router saturation needs it.
+        permutations: draws of the router that knows nothing, for the chance level; 0 for none. The smallest
+            and the largest of 39 enclose 95% of further ones.
+        confidence: the confidence level of the intervals.
+        seed: the seed of all random numbers.
+        progress: wraps the layers while they are analysed, for example `tqdm`.
+
+    Returns:
+        The results by name, and for each analysis that cannot be computed one line that says why.
+
+    Raises:
+        ValueError: if an argument is invalid, or an analysis is unknown.
+
+    Example:
+        >>> import numpy as np
+        >>> experts = np.random.default_rng(0).integers(4, size=(400, 1))
+        >>> found = analyse_routing({"experts": experts, "num_experts": 4}, "load").found["load"]
+        >>> list(found.table["measure"].unique())[:2]
+        ['utilisation', 'dead_experts']
+    """
+    check_callable("progress", progress)
+    other = None if against is None else _as_routing(against)
+    return run_analyses(
+        _as_routing(routing), chosen_analyses(analyses), lambda some, desc: progress(some), against=other,
+        permutations=permutations, confidence=confidence, seed=seed,
+    )  # fmt: skip
+
+
+def _as_routing(thing: Any) -> Routing:
+    return thing if isinstance(thing, Routing) else Routing.read(thing)
+
+
+def run_analyses(
+    routing: Routing,
+    names: Sequence[str],
+    progress: Callable[..., Iterable[Any]],
+    *,
+    against: Routing | None = None,
+    permutations: int,
+    confidence: float,
+    seed: int,
+) -> Analyses:
+    """Run analyses; `progress` wraps the chunks or layers of each, and takes what they are as `desc`."""
+    if not names:
+        return Analyses({}, {})
+    bar = partial(progress, desc="reading choices")
+    data = read_choices(routing, seed=seed, against=against, progress=bar)
+    found, missing = {}, {}
+    for name in names:
+        analysis = ANALYSES[name]()
+        why = analysis.missing(data)
+        if why is not None:
+            missing[name] = why
+            continue
+        options = Options(permutations, confidence, seed, partial(progress, desc=analysis.title))
+        found[name] = analysis.analyse(data, options)
+    return Analyses(found, missing)

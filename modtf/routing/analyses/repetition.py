@@ -43,7 +43,6 @@ class Repetition(Analysis):
 
     def rows(self, data: Choices, options: Options) -> Iterator[dict[str, Any]]:
         """Yield the repetitions of every layer, of the measures that differ and can be computed."""
-        assert data.experts is not None
         generator = options.generator()
         orders = [permuted_within(data.documents, generator) for _ in range(options.permutations)]
         same, groups = np.diff(data.documents) == 0, data.groups[1:]

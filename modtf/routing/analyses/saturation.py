@@ -61,9 +61,7 @@ class Saturation(Analysis):
 
     def rows(self, data: Choices, options: Options) -> Iterator[dict[str, Any]]:
         """Yield the saturation of every layer."""
-        assert data.experts is not None
         assert data.against is not None
-        assert data.against.experts is not None
         generator = options.generator()
         orders = [paired(data.documents, generator) for _ in range(options.permutations)]
         ranked = data.top_k is not None and data.top_k > 1 and data.ranked and data.against.ranked

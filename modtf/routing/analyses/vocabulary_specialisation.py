@@ -42,7 +42,6 @@ class VocabularySpecialisation(Analysis):
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
         """Return the vocabulary specialisation of every layer, and its most specialised token ids."""
-        assert data.experts is not None
         kinds = [Kind(name, ids, rows, data, options) for name, ids, rows in id_kinds(data)]
         rows: list[dict[str, Any]] = []
         for place in options.progress(range(len(data.layers))):

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.base.files import check_ratio
-from modtf.routing.formats.joined import as_array, in_memory
+from modtf.routing.formats.joined import in_memory
 from modtf.routing.formats.registry import FORMATS, ROUTED, Format, Readers
 from modtf.routing.formats.source import Source
-from modtf.routing.measuring.layers import BFLOAT16
+from modtf.routing.measuring.layers import BFLOAT16, as_array
 
 LOCAL_HEADER = 30  # bytes of an entry's header in a zip file, before its name and its extra field
 LENGTH = 8  # bytes that hold the length of the header

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.metrics.distributions import from_tensor
 from modtf.routing.formats.registry import Readers
-from modtf.routing.measuring.layers import MOST_EXPERTS, check_no_none
+from modtf.routing.measuring.layers import MOST_EXPERTS, as_array
 
 NONE = -1  # stands for a missing expert
 T = TypeVar("T")
@@ -48,24 +47,6 @@ def field(place: str, record: Any, name: str, axes: str, sizes: dict[str, int]) 
     return array
 
 
-def as_array(values: Any) -> NDArray[Any]:
-    """Return a tensor of any precision, an array or nested lists as an array.
-
-    Raise `ValueError` if lists hold truth values among numbers: NumPy would read JSON's `true` as 1; or if
-    the array is masked: NumPy would read the values that the mask hides.
-    """
-    if isinstance(values, np.ma.MaskedArray):
-        raise ValueError(
-            "an array is masked. Replace masked experts by experts.filled(-1), or leave out masked tokens"
-        )
-    check_no_none("an array", values)
-    values = from_tensor(values)
-    array = np.asarray(values)
-    if array.dtype.kind != "b" and _holds_truth_value(values):
-        raise ValueError("a list holds true or false among numbers; expected numbers alone")
-    return array
-
-
 def as_mask(values: Any, place: str) -> NDArray[np.bool_]:
     """Return an attention mask; `ValueError` unless it holds 0 and 1, as masks that are added do not."""
     array = as_array(values)
@@ -75,12 +56,6 @@ def as_mask(values: Any, place: str) -> NDArray[np.bool_]:
             "and 0 for padding"
         )
     return array.astype(bool)
-
-
-def _holds_truth_value(values: Any) -> bool:
-    if isinstance(values, list | tuple):
-        return any(map(_holds_truth_value, values))
-    return isinstance(values, bool)
 
 
 def as_experts(values: Any, place: str) -> NDArray[Any]:

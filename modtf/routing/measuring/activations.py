@@ -21,7 +21,9 @@ from modtf.routing.measuring.layers import (
     as_numbers,
     check_shared,
     dimensions,
+    from_bfloat16,
     layers_of,
+    without_shared,
 )
 from modtf.routing.measuring.results import LayerMeasures
 from modtf.routing.measuring.summarise import (
@@ -306,30 +308,26 @@ class ActivationAccumulator:
             for part in parts:
                 table.add(layer, part)
 
-    def update_counts(
-        self, counts: "ArrayLike | Counted", labels: ArrayLike | None = None, numbers: Ints | None = None
-    ) -> None:
+    def update_counts(self, counts: "ArrayLike | Counted", labels: ArrayLike | None = None) -> None:
         """Add documents for which only sums over tokens are known; see `measure_activations`.
 
         Args:
             counts: see `Counted`.
             labels: integers from 0, or names, `[documents]`.
-            numbers: the numbers of the experts; None: 0 to E - 1.
 
         Raises:
             ValueError: as for `update`.
         """
         counted = counts if isinstance(counts, Counted) else Counted(counts, self.top_k)
         sums, k = counted.counts, self.top_k or 1
-        number, num_layers, num_modules = sums.shape
+        number, num_layers, _ = sums.shape
         hint = "Counts have one label for each document."
         tokens, classes = self.tokens, np.zeros(number, np.int64)
         if labels is not None:
             classes = tokens.numbers["labels"].assign(labels, number, hint)
         tokens.check_given({"labels": labels is not None, "documents": True, "spans": False})
         tokens.make_room(int(classes.max()) + 1)
-        numbers = np.arange(num_modules) if numbers is None else numbers
-        self._make_room([numbers] * num_layers, ("Counts of choices", self.top_k))
+        self._make_room([counted.expert_numbers] * num_layers, ("Counts of choices", self.top_k))
         group = group_documents(tokens.num_documents + np.arange(number), tokens.num_groups)
         num_tokens = sums.sum(axis=2).max(axis=1) / k
         tokens.counts += np.bincount(classes, num_tokens, len(tokens.counts))
@@ -403,7 +401,7 @@ class Counted:
     """
 
     def __init__(self, counts: ArrayLike, top_k: int | None = None, shared: Sequence[int] = ()):
-        array = as_numbers(counts, "counts")
+        array = from_bfloat16(as_numbers(counts, "counts"))
         array = array[:, np.newaxis] if array.ndim == 2 else array
         if array.ndim != 3 or 0 in array.shape:
             raise ValueError(
@@ -419,7 +417,8 @@ class Counted:
             )
         self.top_k, self.shared = top_k, check_shared(shared, array.shape[2])
         _check_counted_for_all(self.shared, array, top_k)
-        self.counts = np.delete(array, self.shared, axis=2).astype(np.int64)
+        self.expert_numbers = without_shared(array.shape[2], self.shared)
+        self.counts = array[:, :, self.expert_numbers].astype(np.int64)
         if (self.counts.max(axis=2, initial=0) * (top_k or 1) > self.counts.sum(axis=2)).any():
             raise ValueError(
                 f"counts hold more choices of an expert than tokens, if each token makes {top_k or 1} "

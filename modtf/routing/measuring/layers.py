@@ -3,7 +3,6 @@
 `Gates` and `Experts` check arrays once. Everything else reads tokens from their `layers`.
 """
 
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -124,10 +123,8 @@ class ExpertLayer:
         self.module_numbers: Ints = np.flatnonzero(module != NONE)
         self.num_modules = len(self.module_numbers)
         # Whether weights have the shape of scores of all experts, too.
-        self.have_all = weights is not None and weights.shape == experts.shape == (
-            len(experts),
-            len(module) - 1,
-        )
+        shape = len(experts), len(module) - 1
+        self.have_all = weights is not None and weights.shape == experts.shape == shape
 
     def __len__(self) -> int:
         return len(self.experts)
@@ -356,16 +353,9 @@ def check_no_none(what: str, layers: Any) -> None:
         raise ValueError(f"{what} has None as layer {place}. Leave out layers without a router.")
 
 
-def one_integer(name: str, values: NDArray[Any]) -> int:
-    """Return the number in an array; `ValueError` unless it is one integer of a possible size."""
-    if values.size != 1 or values.dtype.kind not in "iu":
-        raise ValueError(f"{name} is {reprlib.repr(values.tolist())}; expected one integer, such as 8.")
-    return check_integer(name, int(values.ravel()[0]), 1, MOST_EXPERTS)
-
-
 def check_shared(shared: ArrayLike, num_experts: int) -> tuple[int, ...]:
     """Return the numbers of shared experts. Raise `ValueError` unless they are experts."""
-    listed = _array("shared", shared, "iu").ravel().tolist()
+    listed = as_array(shared, "shared", "iu").ravel().tolist()
     if wrong := [one for one in listed if one not in range(num_experts)]:
         raise ValueError(f"shared holds {wrong[0]}; expected experts below num_experts={num_experts}.")
     return tuple(listed)
@@ -415,25 +405,40 @@ def _refuse(wrong: NDArray[np.bool_], values: NDArray[Any], first_token: int, wh
         )
 
 
-def _array(name: str, values: ArrayLike, kinds: str) -> NDArray[Any]:
+def as_array(values: Any, name: str = "arrays", kinds: str = "") -> NDArray[Any]:
+    """Return a tensor of any precision, an array or nested lists as an array, of some `kinds` of numbers.
+
+    Raise `ValueError` if lists hold truth values among numbers: NumPy would read JSON's `true` as 1; or if
+    the array is masked: NumPy would read the values that the mask hides.
+    """
     check_no_none(name, values)
-    if isinstance(values, np.ma.MaskedArray):  # NumPy would read what the mask hides
+    if isinstance(values, np.ma.MaskedArray):
         raise ValueError(
             f"{name} are masked. Replace the masked experts by experts.filled(-1), and weights by "
             "weights.filled(0)."
         )
+    values = from_tensor(values)
     try:
-        array = np.asarray(from_tensor(values))
+        array = np.asarray(values)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from error
-    if array.size and array.dtype.kind not in kinds and (array.dtype != BFLOAT16 or "f" not in kinds):
+    if array.dtype.kind != "b" and _holds_truth_value(values):
+        raise ValueError(f"{name} hold true or false among numbers; expected numbers alone.")
+    is_kind = array.dtype.kind in kinds or (array.dtype == BFLOAT16 and "f" in kinds)
+    if kinds and array.size and not is_kind:
         expected = "integers" if "f" not in kinds else "numbers"
         raise ValueError(f"{name} are of type {array.dtype}; expected {expected}.")
     return array
 
 
+def _holds_truth_value(values: Any) -> bool:
+    if isinstance(values, list | tuple):
+        return any(map(_holds_truth_value, values))
+    return isinstance(values, bool)
+
+
 def _check_ids(experts: ArrayLike, num_experts: int) -> NDArray[Any]:
-    ids = _array("experts", experts, "iu")
+    ids = as_array(experts, "experts", "iu")
     if ids.ndim not in (2, 3) or ids.shape[-1] == 0:
         raise ValueError(
             f"experts have shape {ids.shape}; expected [tokens, k] or [layers, tokens, k], the numbers of "
@@ -461,7 +466,7 @@ def _check_ids(experts: ArrayLike, num_experts: int) -> NDArray[Any]:
 
 
 def _check_weights(weights: ArrayLike, ids: NDArray[Any], num_experts: int) -> NDArray[Any]:
-    mass = _array("weights", weights, "fiu")
+    mass = as_array(weights, "weights", "fiu")
     if mass.shape not in (ids.shape, (*ids.shape[:-1], num_experts)):
         raise ValueError(
             f"weights have shape {mass.shape}; expected {ids.shape}, the shape of experts, or a last axis "

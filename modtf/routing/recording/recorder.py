@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from modtf.base.checks import check_path
 from modtf.base.files import check_writable, scratch_folder
 from modtf.routing.measuring import LayerMeasures, measure_activations
+from modtf.routing.measuring.watch import kept_rows
 from modtf.routing.names import check_one_kind
 from modtf.routing.recording.layers import RoutedLayer, find_layers
 from modtf.routing.recording.tokens import Note, Rows
 from modtf.routing.recording.watch import Runs, Stream, Watcher
-from modtf.routing.rows import kept_rows
 
 BUFFERED = 2**15  # tokens held in memory before they are written
 PART = 2**18  # tokens copied at a time
