@@ -107,9 +107,6 @@ class Routing:
         for name, value in {"activations": activations, "labels": labels, **optional}.items():
             if not isinstance(value, str) and (value is not None or name not in optional):
                 raise ValueError(f"{name}={value!r} is not valid; expected the name of an array.")
-        named = columns if isinstance(columns, Mapping) else {} if columns is None else {"": None}
-        if not all(isinstance(name, str) for pair in named.items() for name in pair):
-            raise ValueError(f"columns={columns!r} is not valid; expected a mapping usual name -> column.")
         arrays = Arrays(path, format, top_k=top_k, num_layers=num_layers, columns=columns)
         routed = reading.routed(
             arrays, activations, experts, weights, num_experts, shared, from_logits, top_k

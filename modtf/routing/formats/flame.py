@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import warn
+from modtf.routing.formats.joined import stacked, warn
 from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import PACKED, Source
 from modtf.routing.formats.table import parquet_column, parquet_file
@@ -86,7 +86,4 @@ def _samples(folder: Path) -> list[Path]:
 
 def _stacked(files: Sequence[Path], name: str) -> NDArray[Any]:
     layers = [parquet_column(parquet_file(file), name) for file in files]
-    shapes = {layer.shape for layer in layers}
-    if len(shapes) > 1 or layers[0].ndim != 2:
-        raise ValueError(f"the files have {name} of the shapes {sorted(shapes)}; expected [tokens, k] in all")
-    return np.stack(layers)
+    return stacked(layers, f"the files have {name}", ["[tokens, k]"])

@@ -47,6 +47,20 @@ def field(place: str, record: Any, name: str, axes: str, sizes: dict[str, int]) 
     return array
 
 
+def stacked(layers: Sequence[NDArray[Any]], what: str, axes: Sequence[str]) -> NDArray[Any]:
+    """Return layers as one array; `ValueError` unless all have one shape, with one of these `axes`."""
+    shapes = {layer.shape for layer in layers}
+    if len(shapes) > 1 or layers[0].ndim not in [1 + one.count(",") for one in axes]:
+        raise ValueError(f"{what} of the shapes {sorted(shapes)}; expected {' or '.join(axes)} in all layers")
+    return np.stack(layers)
+
+
+def get(thing: Any, name: str, default: Any = None) -> Any:
+    """Return a field of a mapping, or an attribute of an object, or the default if it is missing or None."""
+    value = thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)
+    return default if value is None else value
+
+
 def as_mask(values: Any, place: str) -> NDArray[np.bool_]:
     """Return an attention mask; `ValueError` unless it holds 0 and 1, as masks that are added do not."""
     array = as_array(values)

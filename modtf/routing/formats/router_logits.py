@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import as_array, as_mask, field, in_memory, warn
+from modtf.routing.formats.joined import as_array, as_mask, field, get, in_memory, stacked, warn
 from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 from modtf.routing.measuring.layers import check_no_none
@@ -28,9 +28,7 @@ class RouterLogits(Format):
 
     @classmethod
     def detect(cls, source: Source) -> bool:
-        return _layers(source.first) is not None or any(
-            _get(source.first, side) is not None for side in SIDES
-        )
+        return _layers(source.first) is not None or any(get(source.first, side) is not None for side in SIDES)
 
     @classmethod
     def read(cls, source: Source) -> Readers:
@@ -51,13 +49,9 @@ class RouterLogits(Format):
         )
 
 
-def _get(thing: Any, name: str) -> Any:
-    return thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)
-
-
 def _layers(content: Any) -> tuple[Any, ...] | None:
     layers = (
-        content if isinstance(content, tuple) and not hasattr(content, "_fields") else _get(content, LOGITS)
+        content if isinstance(content, tuple) and not hasattr(content, "_fields") else get(content, LOGITS)
     )
     if not isinstance(layers, tuple | list) or not layers:
         return None
@@ -74,13 +68,11 @@ def _batch(place: str, content: Any) -> dict[str, NDArray[Any]]:
             "an encoder and a decoder, give one tuple at a time, such as output.encoder_router_logits"
         )
     check_no_none(place, layers)
-    shapes = {np.shape(layer) for layer in layers}
-    if len(shapes) > 1:
-        raise ValueError(f"{place} has layers of the shapes {sorted(shapes)}; expected the same for all")
-    logits = np.stack([as_array(layer) for layer in layers])
+    axes = ["[tokens, E]", "[batch, length, E]"]
+    logits = stacked([as_array(layer) for layer in layers], f"{place} has layers", axes)
     batch = logits.shape[1:-1]
     logits = logits.reshape(len(layers), -1, logits.shape[-1])
-    mask, ids = _get(content, MASK), _get(content, IDS)
+    mask, ids = get(content, MASK), get(content, IDS)
     if mask is None and batch[:-1] != (1,):
         warn("There is no attention_mask, so all tokens are counted, including any padding.")
     if mask is not None or ids is not None:

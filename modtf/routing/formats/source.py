@@ -42,7 +42,9 @@ class Source:
         self.path = Path(thing) if isinstance(thing, str | Path) else None
         self.thing = thing
         self.top_k = top_k
-        if columns is not None and not isinstance(columns, Mapping):
+        is_mapping = isinstance(columns, Mapping | None)
+        names = [*(columns or {}), *(columns or {}).values()] if is_mapping else [None]
+        if not all(isinstance(name, str) for name in names):
             raise ValueError(f"columns={columns!r} is not valid; expected a mapping usual name -> column.")
         self.num_layers = None if num_layers is None else check_integer("num_layers", num_layers, 1)
         self.columns = dict(columns or {})

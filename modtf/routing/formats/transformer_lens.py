@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import as_array, in_memory, warn
+from modtf.routing.formats.joined import as_array, in_memory, stacked, warn
 from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 
@@ -69,10 +69,7 @@ def _hooks(cache: Any) -> dict[int, dict[str, str]]:
 
 def _stacked(place: str, cache: Any, hooks: dict[int, dict[str, str]], kind: str) -> NDArray[Any]:
     layers = [as_array(cache[hooks[layer][kind]]) for layer in sorted(hooks)]
-    shapes = {layer.shape for layer in layers}
-    if len(shapes) > 1 or layers[0].ndim not in (2, 3):
-        raise ValueError(f"{place} has {kind} of the shapes {sorted(shapes)}; expected [batch, position, k]")
-    return np.stack(layers)
+    return stacked(layers, f"{place} has {kind}", ["[batch, position, k]", "[batch * position, k]"])
 
 
 def _flat(values: NDArray[Any]) -> NDArray[Any]:

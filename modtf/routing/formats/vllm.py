@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.routing.formats.joined import NONE, Document, as_array, as_experts, joined, warn
+from modtf.routing.formats.joined import NONE, Document, as_array, as_experts, get, joined, warn
 from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 
@@ -28,21 +28,15 @@ class Vllm(Format):
     @classmethod
     def detect(cls, source: Source) -> bool:
         choices = _choices(source.first)
-        return bool(choices) and _get(choices[0], ROUTED) is not None
+        return bool(choices) and get(choices[0], ROUTED) is not None
 
     @classmethod
     def read(cls, source: Source) -> Readers:
         return joined([one for place, response in source.contents() for one in _documents(place, response)])
 
 
-def _get(thing: Any, name: str, default: Any = None) -> Any:
-    """Return a field of a mapping, or an attribute of an object."""
-    value = thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)
-    return default if value is None else value
-
-
 def _choices(response: Any) -> list[Any]:
-    choices = _get(response, "choices") or _get(response, "outputs")
+    choices = get(response, "choices") or get(response, "outputs")
     return list(choices) if isinstance(choices, list | tuple) else []
 
 
@@ -54,8 +48,8 @@ def _documents(place: str, response: Any) -> Iterator[Document]:
     for number, choice in enumerate(choices):
         where = f"choice {number} of {place}"
         prompt, completion = _token_ids(where, response, choice)
-        routed = decoded(_get(choice, ROUTED), where)
-        ahead = _get(response, PROMPT)
+        routed = decoded(get(choice, ROUTED), where)
+        ahead = get(response, PROMPT)
         if ahead is not None:
             before = decoded(ahead, where)
             if len(before) != len(prompt):
@@ -85,13 +79,13 @@ def _documents(place: str, response: Any) -> Iterator[Document]:
 
 def _token_ids(place: str, response: Any, choice: Any) -> tuple[list[int], list[int]]:
     """Return the tokens of prompt and completion; all -1 if only their number is known."""
-    prompt = _get(response, "prompt_token_ids", _get(choice, "prompt_token_ids"))
-    completion, usage = _get(choice, "token_ids"), _get(response, "usage")
+    prompt = get(response, "prompt_token_ids", get(choice, "prompt_token_ids"))
+    completion, usage = get(choice, "token_ids"), get(response, "usage")
     several = len(_choices(response)) > 1
     if prompt is None and usage is not None:
-        prompt = [NONE] * _get(usage, "prompt_tokens", 0)
+        prompt = [NONE] * get(usage, "prompt_tokens", 0)
     if completion is None and usage is not None and not several:
-        completion = [NONE] * _get(usage, "completion_tokens", 0)
+        completion = [NONE] * get(usage, "completion_tokens", 0)
     if prompt is None or completion is None:
         raise ValueError(
             f"{place} has no token ids. Request them by return_token_ids=True, so that the rows of "
