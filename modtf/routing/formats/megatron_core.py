@@ -48,13 +48,13 @@ class MegatronCore(Format):
     @classmethod
     def read(cls, source: Source) -> Readers:
         files = source.files(JSON_LINES)
-        words = "repeat another record of the same step and layer, as recomputed activations do"
-        parts = (
-            without_copies(_traces(file), lambda one: (one.step, *one.key), f"records of {file.name} {words}")
+        again = "repeat another record of the same step and layer, as recomputed activations do"
+        traced = [
+            without_copies(_traces(file), lambda one: (one.step, *one.key), f"records of {file.name} {again}")
             for file in files
-        )
+        ]
         words = f"of {len(files)} files hold the same routing as another, as tensor-parallel ranks do"
-        ranks = without_copies([*parts], lambda traces: tuple(trace.key for trace in traces), words)
+        ranks = without_copies(traced, lambda traces: tuple(trace.key for trace in traces), words)
         _warn_of_stages(ranks)
         layers: dict[Layer, list[Trace]] = {}
         for traces in ranks:
