@@ -327,7 +327,7 @@ def _filled(layers: Sequence[NDArray[Any]]) -> Ints:
     if len(some) > 3 + 3 * chance:
         alike = sum(
             int(np.all([layer[part] == layers[0][part] for layer in layers[1:]], axis=(0, 2)).sum())
-            for part in _parts(num_tokens)
+            for part in (slice(start, start + PART) for start in range(0, num_tokens, PART))
         )
         is_clear = len(some) >= CLEAR * max(chance, alike - len(some))
         words = "expert 0" if k == 1 else f"the experts 0 to {k - 1}"
@@ -338,10 +338,6 @@ def _filled(layers: Sequence[NDArray[Any]]) -> Ints:
         )
         found += [some] if is_clear else []
     return np.concatenate(found)
-
-
-def _parts(num_tokens: int) -> Iterator[slice]:
-    yield from (slice(start, start + PART) for start in range(0, num_tokens, PART))
 
 
 def _again(layers: Sequence[NDArray[Any]], documents: Ints, tokens: Ints | None) -> Bools:
@@ -360,7 +356,8 @@ def _again(layers: Sequence[NDArray[Any]], documents: Ints, tokens: Ints | None)
     number = 0
     for (text, places), (other, others) in itertools.pairwise(texts):
         is_long = len(text) >= LONG * width and other.startswith(text)
-        is_long = is_long and (tokens is not None or _is_varied(layers[0][places]))
+        # Without token ids a document is recognised by its rows, if enough of these differ.
+        is_long = is_long and (tokens is not None or len(np.unique(layers[0][places], axis=0)) >= LONG // 2)
         if is_long and _agree(layers, places, others[: len(places)], 1.0 if tokens is None else 0.5):
             again[places] = True
             number += 1
@@ -373,11 +370,6 @@ def _again(layers: Sequence[NDArray[Any]], documents: Ints, tokens: Ints | None)
         return np.zeros(len(documents), bool)
     _warn(f"{words}They are left out; the longest document is kept.")
     return again
-
-
-def _is_varied(rows: NDArray[Any]) -> bool:
-    """Return whether a document has enough different rows to be recognised by them."""
-    return len(np.unique(rows, axis=0)) >= LONG // 2
 
 
 def _agree(layers: Sequence[NDArray[Any]], some: Ints, others: Ints, share: float) -> bool:

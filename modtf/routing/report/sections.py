@@ -100,7 +100,7 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
 
 def top_tokens(routing: Routing, seed: int) -> pd.DataFrame:
     """A row per layer and expert: layer, expert, choices (of tokens for it), bits, top_tokens."""
-    tokens, layers = routing.factors["token"], routing.layers
+    ids, layers = routing.factors["token"], routing.layers
     some, documents = whole_documents(routing.documents, len(tokens), seed)
     ids, cell = np.unique(tokens[some], return_inverse=True)
     words = [text_of(one, routing.words) for one in ids.tolist()]
@@ -189,7 +189,7 @@ def passages_section(routing: Routing, chosen: int, seed: int) -> list[page.Sect
     some, documents = whole_documents(routing.documents, routing.num_tokens, seed)
     if routing.documents is None:
         documents = np.zeros_like(documents)  # each token would be its own document
-    layers = routing.layers
+    ids, layers = routing.factors["token"], routing.layers
     names, experts, places = [], [], measured_layers(layers, some)
     for place in places:
         first = [ordered_choices(layers[place], tokens)[:, 0] for tokens in (*shown, some)]
@@ -199,7 +199,7 @@ def passages_section(routing: Routing, chosen: int, seed: int) -> list[page.Sect
         name = routing.names.layer(place)
         share = "no neighbours" if np.isnan(value) else f"{percent(value)} of neighbours, {percent(chance)}"
         names.append((name, f"Layer {name}: the same first expert for {share} by chance."))
-    texts = [[_readable(text_of(one, routing.words)) for one in _ids(routing, some)] for some in shown]
+    texts = [[_readable(text_of(one, routing.words)) for one in ids[some].tolist()] for some in shown]
     of_tokens = [list(zip(*layers, strict=True)) for layers in zip(*experts, strict=True)]
     titles = [_title(routing, start) for start, _ in starts]
     passages = list(zip(titles, texts, of_tokens, strict=True))
@@ -242,10 +242,6 @@ def passages_of(routing: Routing) -> list[tuple[int, int]]:
     order = dict.fromkeys([*frequent.tolist(), *some.tolist(), *range(len(starts))])
     chosen = sorted(list(order)[:PASSAGES])
     return [(int(starts[one]), int(min(ends[one], starts[one] + TOKENS))) for one in chosen]
-
-
-def _ids(routing: Routing, some: Ints) -> list[int]:
-    return routing.factors["token"][some].tolist()
 
 
 def _readable(token: str) -> str:
