@@ -100,7 +100,7 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
 
 def top_tokens(routing: Routing, seed: int) -> pd.DataFrame:
     """A row per layer and expert: layer, expert, choices (of tokens for it), bits, top_tokens."""
-    ids, layers = routing.factors["token"], routing.layers
+    tokens, layers = routing.factors["token"], routing.layers
     some, documents = whole_documents(routing.documents, len(tokens), seed)
     ids, cell = np.unique(tokens[some], return_inverse=True)
     words = [text_of(one, routing.words) for one in ids.tolist()]
