@@ -333,7 +333,8 @@ def domains_of(routing: Routing) -> Ints | None:
     """Return labels `[tokens]`; None if there are none, or if token ids stand in for them."""
     if routing.labels is None or "token" not in routing.factors:
         return routing.labels
-    ids = frequent_tokens(Classes(routing.factors["token"], None), None).numbers
+    ids = frequent_tokens(Classes(routing.factors["token"]), None).numbers
+    assert ids is not None
     return None if np.array_equal(ids, routing.labels) else routing.labels
 
 

@@ -59,7 +59,8 @@ class Coactivation(Analysis):
             loads = same_loads(experts[order], alike, draws, options.generator())
             drawn = [pairs(some, number) for some in loads]
             yield from rows_of_sums(data, place, partner_share, sums, drawn, options.confidence)
-            yield from pair_rows(data.layers[place], data.expert_numbers, sum(sums), np.array(drawn))
+            whole = np.sum(sums, axis=0)
+            yield from pair_rows(data.layers[place], data.expert_numbers, whole, np.array(drawn))
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
         """Return what was found about co-activation."""

@@ -83,14 +83,14 @@ class LayerTable:
             self.groups[by] += shares.sums(cell, shape[0] * shape[1]).reshape(shape)
         self.units.add(both, part)
 
-    def add_counts(self, counts: Array, top_k: int, labels: Ints, group: Ints, num_tokens: int) -> None:
+    def add_counts(self, counts: Ints, top_k: int, labels: Ints, group: Ints, num_tokens: int) -> None:
         """Add documents from their counts `[documents, M]` of choices, `top_k` for each token."""
         self.watch.add_counts(counts, num_tokens)
         some, shape = counts / top_k, self.groups.shape[1:]
         cell = group * shape[1] + labels
         self.groups += sum_rows(some, cell, shape[0] * shape[1]).reshape(shape)
         took = some.any(axis=1)
-        self.units.sent += np.rint(counts.sum(axis=0)).astype(np.int64)
+        self.units.sent += counts.sum(axis=0)
         self.units.add_whole(np.stack([some[took]] * 2), labels[took])
 
 
