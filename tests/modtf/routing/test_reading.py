@@ -59,7 +59,7 @@ LOGITS = {"router_logits": (np.zeros((6, 4)),)}
         (
             LIST | {"experts": np.ma.masked_array(CHOSEN, CHOSEN == 3)},
             {},
-            r"an array is masked\. Replace masked experts by experts\.filled",
+            r"arrays are masked\. Replace the masked experts by experts\.filled",
         ),
         # masks that are added to scores, and numbers of packed texts
         (
