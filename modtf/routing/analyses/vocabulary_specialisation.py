@@ -1,6 +1,5 @@
 """Vocabulary specialisation: whether tokens of the same id go to the same expert."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -123,7 +122,10 @@ class Kind:
             rows += [excess(row) for row in rows]
         items = []
         if options.permutations and self.frequent:
-            chance, limit = np.array(by_chance)[:, : self.frequent], limits(by_chance, self.frequent)
+            chance, limit = np.array(by_chance)[:, : self.frequent], np.full(self.frequent, np.nan)
+            if len(chance) >= FEWEST_DRAWS:  # in 95% of draws no id is above its limit
+                beyond = Excess(chance)
+                limit = beyond.share_at(float(np.quantile(beyond.largest(chance), 0.95, method="higher")))
             least = np.where(np.isnan(limit), chance.mean(axis=0), limit)
             best = np.argsort(least - whole[: self.frequent], kind="stable")[:TOP]
             for one in best.tolist():
@@ -132,18 +134,6 @@ class Kind:
                 (row,) = without_band(rows_of(layer, {key: whole[one]}, chance=drawn))
                 items.append(row | {"limit": limit[one]})
         return rows, items
-
-
-def limits(drawn: Sequence[NDArray[np.float64]], frequent: int) -> NDArray[np.float64]:
-    """Return the share of each frequent id above which it is beyond chance; NaN if that is unknown.
-
-    In 95% of draws no id is above its limit. Ids with few tokens have higher limits.
-    """
-    draws = np.array(drawn)[:, :frequent]
-    if len(draws) < FEWEST_DRAWS:
-        return np.full(frequent, np.nan)
-    excess = Excess(draws)
-    return excess.share_at(float(np.quantile(excess.largest(draws), 0.95, method="higher")))
 
 
 def largest_shares(
