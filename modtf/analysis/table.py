@@ -22,7 +22,7 @@ from modtf.metrics import MEASURES, activation_measures
 from modtf.pages.text import listing, percent_of, span, text_table
 from modtf.results.schema import KIND
 from modtf.tasks.cell import Cell
-from modtf.tasks.families import FAMILIES
+from modtf.tasks.families import FAMILIES, IID
 from modtf.tasks.protocol import TRAINING_FACTOR, Protocol
 from modtf.training.arithmetic import epochs_of
 
@@ -162,10 +162,10 @@ def _performance_measure(frame: pd.DataFrame) -> str:
 
 
 def _measured(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the family's or of all activation measures, with `column`: measure, place."""
+    """Return the family's or all activation measures in distribution, with `column`: measure, place."""
     names = FAMILIES[frame["arch"].iloc[0]].table or [measure.name for measure in activation_measures()]
     order = {name: place for place, name in enumerate(names)}
-    rows = frame[frame["measure"].isin(list(order))]
+    rows = frame[frame["measure"].isin(list(order)) & (frame["condition"] == IID)]
     rows = rows.assign(place=rows["place"].astype(str), order=rows["measure"].astype(str).map(order))
     columns = [place_label(*names) for names in zip(rows["measure"], rows["place"], strict=True)]
     return rows.assign(column=columns).sort_values(["order", "place"], kind="stable")

@@ -78,6 +78,7 @@ def against_length(study: TrainedModels, choice: Choice) -> Pictures:
         (arch, condition.name, condition.seq_len or family.training_length, condition.scale)
         for arch, family in tested.items()
         for condition in (*family.conditions, *(c for c in family.more_conditions if c.seq_len))
+        if not condition.options  # other data of the same length
     ]
     known = pd.DataFrame(lengths, columns=["arch", "condition", "tokens", "scale"])
     for name in ("arch", "condition"):

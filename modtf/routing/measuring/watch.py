@@ -266,8 +266,9 @@ def _warn_of_copies(layers: Sequence[NDArray[Any]], written: Sequence[int]) -> N
 def _runs(layers: Sequence[NDArray[Any]], numbers: Ints) -> Ints:
     """Return the tokens of long runs of one row, as a stale buffer gives; `numbers` are those of the tokens.
 
-    A router that often repeats a row has many short runs; their share says how rare long ones are. A router
-    with few different rows comes back to several of them. Such runs are named and kept.
+    A router that often repeats a row has many short runs; their share says how rare long ones are. So does
+    the share of the row among the tokens near the run, as where a router follows documents. A router with few
+    different rows comes back to several of them. Such runs are named and kept.
     """
     repeats = _in_all(layers, None)
     first = np.flatnonzero(np.diff(repeats, prepend=-1) != 1)
@@ -275,6 +276,8 @@ def _runs(layers: Sequence[NDArray[Any]], numbers: Ints) -> Ints:
     runs = np.delete(np.arange(len(numbers)), repeats)  # the first token of each run, also of one token
     rare = (lengths >= LONG) & (len(numbers) * (len(first) / len(runs)) ** (lengths - 1.0) < RARE)
     starts, lengths = repeats[first[rare]] - 1, lengths[rare]
+    rare = len(numbers) * _shares_near(layers, starts, lengths) ** (lengths - 1.0) < RARE
+    starts, lengths = starts[rare], lengths[rare]
     if not len(starts):
         return starts
     rows = _hashes(layers, runs)
@@ -292,6 +295,18 @@ def _runs(layers: Sequence[NDArray[Any]], numbers: Ints) -> Ints:
     if not is_clear:
         return starts[:0]
     return np.concatenate([np.arange(a, a + n) for a, n in zip(starts, lengths, strict=True)])
+
+
+def _shares_near(layers: Sequence[NDArray[Any]], starts: Ints, lengths: Ints) -> NDArray[np.float64]:
+    """Return the share of a run's row among the `FEW` / 2 tokens before it or behind it, the larger one."""
+    offsets = np.arange(-(FEW // 2), FEW // 2)
+    near = starts[:, None] + offsets + np.where(offsets < 0, 0, lengths[:, None])
+    exists = (near >= 0) & (near < len(layers[0]))
+    same = exists.copy()
+    for layer in layers:
+        same &= (layer[near.clip(0, len(layer) - 1)] == layer[starts][:, None]).all(axis=2)
+    found, number = (part.reshape(-1, 2, FEW // 2).sum(axis=2) for part in (same, exists))
+    return (found / np.maximum(number, 1)).max(axis=1)
 
 
 def _hashes(layers: Sequence[NDArray[Any]], some: Ints) -> NDArray[np.uint64]:

@@ -145,3 +145,19 @@ def test_gates_are_checked_too():
     gates[:, 20:32] = gates[:, 20:21]
     with pytest.warns(UserWarning, match="tokens 20 to 31. They are left out"):
         assert modtf.read_routing({"activations": gates}).num_tokens == 78
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_rows_that_a_document_prefers_are_no_stale_rows(stale):
+    """A top-1 router follows documents, so one row is frequent in each; a stale row is frequent nowhere."""
+    generator = np.random.default_rng(7)
+    documents = np.repeat(np.arange(300), 60)
+    preferred = chosen(generator, 300, layers=2, k=1)[:, documents]
+    experts = np.where(
+        generator.random((1, len(documents), 1)) < 0.35, preferred, chosen(generator, len(documents), 2, k=1)
+    )
+    if stale:
+        experts[:, 6010:6030] = np.array([[[3]], [[9]]])
+    routing, notes = read(experts, labels=documents % 5, documents=documents)
+    assert len(routing.labels) == len(documents) - 20 * stale
+    assert any("6010 to 6029" in note for note in notes) == stale

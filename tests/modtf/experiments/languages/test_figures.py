@@ -1,11 +1,17 @@
 """The figures of languages on made results whose numbers are known."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import modtf
+from modtf.analysis.figures import FIGURES, Choice, NothingToDraw
+from modtf.analysis.table import table_cells
 from modtf.experiments.languages import figures
 from modtf.experiments.languages.family import LANGUAGE, LANGUAGE_CHANCE, WORD, WORD_CHANCE
+from modtf.pages.pictures import NotMeant
 
 
 class Study:
@@ -47,3 +53,26 @@ def test_the_numbers_drawn_are_those_of_the_results(draw, monkeypatch):
     else:
         points = data.set_index("variant")[["x", "mean"]].astype(float)
         np.testing.assert_allclose(points.loc[["hash", "switch"]], [[0.1, 0.8], [0.5, 0.4]])
+
+
+ARCHIVE = Path(__file__).parents[4] / "docs" / "study" / "languages_four.zip"
+
+
+def test_every_figure_takes_results_under_four_conditions():
+    study = modtf.Study.read([ARCHIVE])
+    drawn = []
+    for name, draw in FIGURES.items():
+        try:
+            drawn += [name] * len(list(draw(study, Choice())))
+        except (NothingToDraw, NotMeant):
+            continue
+    assert {"languages_training", "performance_vs_seq_len"} <= set(drawn)
+
+
+def test_the_table_shows_bits_in_distribution():
+    study = modtf.Study.read([ARCHIVE])
+    rows = study.results[(study.results["measure"] == LANGUAGE) & (study.results["place"] == "layer2")]
+    rows = rows[rows["condition"] == "iid"].set_index("variant")["value"]
+    header, cells = table_cells(study.results)
+    column = header.index("language bits\nlayer2")
+    assert {cell[0]: cell[column] for cell in cells} == {name: f"{bits:.3f}" for name, bits in rows.items()}

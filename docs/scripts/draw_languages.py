@@ -1,0 +1,36 @@
+"""Draw the figure of docs/languages.md, and print its table: four routers on one corpus.
+
+    modtf run --arch=languages --variant=hash,top_2,switch,gt_modular --set training.steps=4000 \\
+        --out=runs/judged
+    modtf report --results=runs/judged --out=report --archive=docs/study/languages_four.zip
+    python docs/scripts/draw_languages.py
+"""
+
+from pathlib import Path
+
+from sources import IMAGES, archive, measures_table
+
+import modtf
+from modtf.analysis.figures import FIGURES, Choice
+from modtf.pages.pictures import write_pngs
+
+
+def read() -> modtf.Study:
+    """Read the four models."""
+    return archive("languages_four")
+
+
+def texts(study: modtf.Study) -> dict[str, list[str]]:
+    """Return the table of the page."""
+    return {"languages.md": [measures_table(study.results, study.level)]}
+
+
+def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
+    """Write the picture of the page."""
+    [picture] = FIGURES["languages_training"](study, Choice())
+    return write_pngs({"languages_training": picture}, folder)
+
+
+if __name__ == "__main__":
+    print("\n\n".join(texts(read())["languages.md"]))
+    draw(read())
