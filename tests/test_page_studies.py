@@ -18,7 +18,7 @@ from modtf.studies import load_study
 from modtf.tasks.task import science_hash
 
 DOCS = Path(__file__).parents[1] / "docs"
-#: study -> number of cells and the hash of their hashes; docs/study holds results of these cells
+#: study -> number of cells and the hash of their hashes; docs/study holds results of those that were trained
 CELLS = {
     "first.py:first": (56, "73359aa491a0e93c"),
     "first.py:first_cosine": (36, "84e95c844192aa99"),
@@ -44,6 +44,12 @@ CELLS = {
     "corruptions.py:corruptions_rates": (2, "f90d187231c668bf"),
     "corruptions.py:corruptions_told": (4, "888d24791d8ae646"),
     "languages.py:search": (75, "b4b7fe73e36f5883"),
+    "vqa.py:vqa_ten_times": (5, "ebf5c0b23766b02a"),
+    "vqa.py:vqa_spatial": (3, "483c1619f9547780"),
+    "vqa.py:vqa_spatial_tuning": (2, "bfc781e83074cd7d"),
+    "sqoop.py:sqoop_five": (4, "bda8f410b9da811c"),
+    "sqoop.py:sqoop_more": (3, "a455fa94801e7e11"),
+    "corruptions.py:corruptions_lowest": (2, "61eccf9c010ff102"),
     "routers.py": (30, "9b86d7fb09649c4c"),
     "seeds.py": (4, "d98409b92e0ff519"),
     "paper": (800, "ece61e15c8f65b7a"),

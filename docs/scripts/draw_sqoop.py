@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import pandas as pd
-from draw_vqa import compared, gain_of, rates_of
+from draw_vqa import SMALLEST, compared, gain_of, rates_of
 from matplotlib.figure import Figure
 from sources import IMAGES, RESULTS, archive, study_file
 
@@ -17,14 +17,15 @@ import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.intervals import summarise
-from modtf.analysis.pairs import match_members
-from modtf.experiments.questions.examples import ANSWERS, SHOWN, show
+from modtf.analysis.pairs import match_members, smallest_gain
+from modtf.experiments.questions.examples import SHOWN, examples, show
 from modtf.experiments.questions.sets import PLAIN, TREES
 from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.protocol import tail_length
 
 sqoop = study_file("sqoop")
+ENDS = ("gain", "low", "high")
 PAIRS = list(product(TREES, PLAIN))
 TRIED = (0.000125, 0.0005, 0.002, 0.008, 0.032)  # the first and the last for one network each
 
@@ -104,9 +105,11 @@ def gains(study: modtf.Study) -> str:
         if len(each) == 2 and not any(matched.empty for matched in each):
             two, five = (matched.set_index(["data_seed", "seed"])["gain"] for matched in each)
             difference = mean_evidence((five - two).reset_index(), "gain", "", level=study.level)
-            shown = with_interval(difference.value, *difference.interval, "+.1f")
-            rows.append(["5 less 2", " over ".join(pair), shown, ""])
-    header = ["objects", "gain on new pairs", "points of accuracy", f"p, Holm over {len(found)}"]
+            ends = difference.value, *difference.interval
+            row = {**dict(zip(ENDS, ends, strict=True)), "num_tasks": difference.num_tasks}
+            least = f"{smallest_gain(pd.DataFrame([row]), study.level)[0]:.1f}"
+            rows.append(["5 less 2", " over ".join(pair), with_interval(*ends, "+.1f"), least, ""])
+    header = ["objects", "gain on new pairs", "points of accuracy", SMALLEST, f"p, Holm over {len(found)}"]
     return markdown_table(header, rows, left=2)
 
 
@@ -125,12 +128,8 @@ def samples(path: Path) -> None:
     """Write a row of examples with five objects and one with two, each with its question and answer."""
     figure = Figure(figsize=(1.25 * SHOWN, 3.2), dpi=100, layout="constrained")
     for row, objects in zip(figure.subplots(2, SHOWN), (5, 2), strict=True):
-        task = modtf.Task("sqoop", objects=objects)
-        features, target = next(iter(modtf.stream(task, SHOWN)))
-        names = task.family.rule_names(task) or ()
-        for axes, image, rules, answer in zip(row, features["inputs"], features["rule"], target, strict=True):
-            x, y, relation = (names[rule] for rule in rules)
-            show(axes, 2 * image.numpy(), f"{x} {relation} {y}? {ANSWERS[int(answer)]}")
+        for axes, (image, *text) in zip(row, examples(modtf.Task("sqoop", objects=objects)), strict=True):
+            show(axes, image, " ".join(text))
         row[0].set_ylabel(f"{objects} objects", weight="bold")
     figure.savefig(path)
 

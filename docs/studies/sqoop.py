@@ -1,4 +1,4 @@
-"""Studies of docs/sqoop.md that go beyond `sqoop_quick`: 4 cells and the search for their rates.
+"""Studies of docs/sqoop.md that go beyond `sqoop_quick`: 4, 4 and 3 cells, and the search for their rates.
 
     modtf sweep --study=docs/studies/sqoop.py:sqoop_long --out=runs/sqoop_long
 
@@ -12,10 +12,18 @@ network, `RATES`. These commands searched it on data seed 5, which is not report
         --variant=all_all_all_bn --space learning_rate=0.0005,0.002,0.008,0.032
     modtf tune --study=docs/studies/sqoop.py:sqoop_long_tuning --out=runs/sqoop_rates \\
         --variant=all_sub_all_bn --space learning_rate=0.000125,0.0005,0.002,0.008
+
+Two studies are not trained yet. `sqoop_five` has five objects and 10,000 steps, in which known pairs should reach
+90%: 20 models at the rates above. `sqoop_more` adds ten tasks to the five of `sqoop_long`, for the gain of
+`all_sub_all_bn` over `all_all_all_bn`, and of both over FiLM: 30 models. By the time of `sqoop_long`, which is
+60 ms a step, they take 3.3 and 2 core-hours.
+
+    modtf sweep --study=docs/studies/sqoop.py:sqoop_five --out=runs/sqoop_five
+    modtf sweep --study=docs/studies/sqoop.py:sqoop_more --out=runs/sqoop_long
 """
 
 from modtf.experiments.questions.studies import sqoop_networks, sqoop_tasks
-from modtf.studies.grid import grid, together
+from modtf.studies.grid import Grid, grid, together
 from modtf.tasks.cell import Cell
 
 STEPS = grid(**{"training.steps": 4_000})
@@ -26,8 +34,24 @@ RATES = {"all_all_all_bn": 0.008, "all_sub_all_bn": 0.0005, "film": 0.002, "mac"
 
 def sqoop_long() -> list[Cell]:
     """Return every variant with two objects and more steps, at its own rate."""
-    at_rates = together(variant=list(RATES), **{"training.learning_rate": list(RATES.values())})
-    return (sqoop_tasks(2) * STEPS * at_rates).cells()
+    return (sqoop_tasks(2) * STEPS * at_rates()).cells()
+
+
+def at_rates() -> Grid:
+    """Return every variant at its own rate."""
+    return together(variant=list(RATES), **{"training.learning_rate": list(RATES.values())})
+
+
+def sqoop_five() -> list[Cell]:
+    """Return every variant with five objects, trained until it answers the known pairs."""
+    return (sqoop_tasks(5) * grid(**{"training.steps": 10_000}) * at_rates()).cells()
+
+
+def sqoop_more() -> list[Cell]:
+    """Return the trees and FiLM of `sqoop_long` on more tasks."""
+    members = tuple((task, 0) for task in range(TUNED_ON + 1, TUNED_ON + 11))
+    cells = (sqoop_tasks(2) * grid(members=members) * STEPS * at_rates()).cells()
+    return [cell for cell in cells if cell.variant != "mac"]
 
 
 def sqoop_long_tuning() -> list[Cell]:

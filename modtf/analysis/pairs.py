@@ -29,6 +29,7 @@ SAME = tuple(name for name in (*CELL, *SCORE, "distribution") if name not in MOD
 MATCH = (*(name for name in CELL if name not in MODEL), "data_seed", "seed", *SCORE, "distribution", "step")
 SCORED = [*KIND, "num_rules", "measure", "condition", "distribution"]
 ENDS = {"": "mean", "_low": "low", "_high": "high"}  # suffixes of column names
+POWER = 0.8  # of `smallest_gain`
 NO_CONDITION = "activation"  # the `distribution` of activation measures
 GAINED = ["variant", "kind", *SCORED, "gain", "low", "high", "p", "p_corrected"]
 GAINED += ["num_tasks", "num_models", "num_missing"]
@@ -221,26 +222,55 @@ def two_sided(
         >>> round(float(two_sided(row)[0]), 3)  # t = 2 / (1 / sqrt(3))
         0.074
     """
+    freedom, error = _errors(table, level, columns)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = np.abs(table[columns[0]].to_numpy(float)) / error
+    distance = np.where(np.isnan(distance) & (error == 0), 0.0, distance)  # 0 in every task
+    return 2 * stats.t.sf(distance, freedom)
+
+
+def smallest_gain(
+    table: pd.DataFrame, level: float = LEVEL, *, columns: Sequence[str] = ("gain", "low", "high")
+) -> NDArray[np.float64]:
+    """Return the smallest true gain that a comparison paired by task finds with a power of about 80%.
+
+    It is (t_a + t_b) s / sqrt(n): s is the standard deviation of the gains of n tasks, and t_a and t_b are
+    the quantiles (1 + level) / 2 and 0.8 of Student's t with n - 1 degrees of freedom. It holds for a single
+    two-sided test, before correction for several; the power is 77% for three tasks, 79% for five. The arguments are those of `two_sided`.
+
+    Example:
+        >>> low, high = t_interval(2.0, 1.0, 3)
+        >>> row = pd.DataFrame({"gain": [2.0], "low": [low], "high": [high], "num_tasks": [3]})
+        >>> round(float(smallest_gain(row)[0]), 2)  # (4.303 + 1.061) / sqrt(3)
+        3.1
+    """
+    freedom, error = _errors(table, level, columns)
+    return (stats.t.ppf((1 + level) / 2, freedom) + stats.t.ppf(POWER, freedom)) * error
+
+
+def _errors(
+    table: pd.DataFrame, level: float, columns: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the degrees of freedom of means, NaN for fewer than three tasks, and their standard errors."""
     value, low, high = (table[name].to_numpy(float) for name in columns)
     number = table["num_tasks"].to_numpy(float)
     freedom = np.where(number >= MIN_TASKS, number - 1, np.nan)
     reach = t_interval(0.0, np.sqrt(np.maximum(number, 1)), number, level)[1]  # half-width in standard errors
     half = np.maximum(high - value, value - low)  # one end may be that of the possible values
-    with np.errstate(divide="ignore", invalid="ignore"):
-        distance = np.abs(value) * reach / half
-    distance = np.where(np.isnan(distance) & (half == 0), 0.0, distance)  # 0 in every task
-    return 2 * stats.t.sf(distance, freedom)
+    return freedom, half / reach
 
 
 def as_one_family(compared: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
-    """Return paired comparisons with `p` (two-sided, of no gain) and `p_corrected` (Holm, over all rows).
+    """Return paired comparisons with `p` (two-sided, of no gain), `p_corrected` (Holm, over all rows) and
+    the `smallest_gain` that each could have found.
 
     Args:
         compared: the table of `compare_pairs`; p is NaN for rows with fewer than three tasks.
         level: of its intervals.
     """
-    p = two_sided(compared, level, columns=("gain", "gain_low", "gain_high"))
-    return compared.assign(p=p, p_corrected=holm(p.tolist()))
+    columns = ("gain", "gain_low", "gain_high")
+    p, least = (measure(compared, level, columns=columns) for measure in (two_sided, smallest_gain))
+    return compared.assign(p=p, p_corrected=holm(p.tolist()), smallest_gain=least)
 
 
 def as_ratio(reduction: float) -> float:

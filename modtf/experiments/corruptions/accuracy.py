@@ -12,7 +12,7 @@ import pandas as pd
 from modtf.analysis.intervals import holm, intervals, summarise
 from modtf.analysis.labels import parse_options
 from modtf.analysis.learned import has_learned
-from modtf.analysis.pairs import two_sided
+from modtf.analysis.pairs import smallest_gain, two_sided
 from modtf.analysis.trained import TrainedModels
 from modtf.base.checks import check_choice
 from modtf.experiments.corruptions import (
@@ -130,7 +130,8 @@ def _in_distribution(rows: pd.DataFrame, variants: list[str]) -> pd.DataFrame:
 
 
 def table_1(study: TrainedModels) -> str:
-    """Return Table 1's numbers: the maximum over models of the median over compositions (± their deviation).
+    """Return Table 1's numbers: the maximum over models of the median over compositions (± their
+    standard deviation, ddof=1, if there are several).
 
     Our mean and interval are printed below, and the published numbers if the images are the same.
 
@@ -145,7 +146,8 @@ def table_1(study: TrainedModels) -> str:
     body = []
     for name in study.variants:
         values = [rows[(rows["variant"] == name) & (rows["parts"] == k)]["accuracy"] for k in SIZES]
-        texts = [f"{v.max():.1f} (± {np.std(v):.1f})" if len(v) else "-" for v in values]
+        spreads = [f" (± {v.std():.1f})" if len(v) > 1 else "" for v in values]
+        texts = [f"{v.max():.1f}{s}" if len(v) else "-" for v, s in zip(values, spreads, strict=True)]
         body.append([name, *texts])
         body.append(["  mean", *(_interval(means, name, k) for k in SIZES)])
         if name in published:
@@ -169,7 +171,8 @@ def differences(study: TrainedModels) -> str:
 def compared(rows: pd.DataFrame, names: Sequence[str], reference: str, level: float) -> str:
     """Return by how many points the medians of variants exceed those of a reference, paired by task.
 
-    Every cell has its interval over tasks. All comparisons of the table form one family of tests. A star
+    Every cell has its interval over tasks; the row below has the smallest gains that were to be seen, see
+    `smallest_gain`. All comparisons of the table form one family of tests. A star
     means that p (two-sided) is at most 1 - level after Holm's correction over all of them, and that both
     variants have learned single corruptions.
 
@@ -184,13 +187,19 @@ def compared(rows: pd.DataFrame, names: Sequence[str], reference: str, level: fl
     pairs = pairs[pairs["variant"].isin(names)]
     pairs = pairs.assign(gain=pairs["accuracy"] - pairs["accuracy_reference"])
     gains = intervals(pairs, ["variant", "parts"], "gain", level)
-    gains["p"] = two_sided(gains, level, columns=("mean", "low", "high"))
+    ends = ("mean", "low", "high")
+    gains["p"], gains["least"] = (f(gains, level, columns=ends) for f in (two_sided, smallest_gain))
     single, most = rows[rows["parts"] == 1].groupby("variant", observed=True)["accuracy"], 100 - chance(rows)
     learned = {str(name) for name, values in single if has_learned(100 - values, most)}
     gains["sure"] = np.array(holm(gains["p"].tolist())) <= 1 - level
     gains["sure"] &= gains["variant"].isin(learned & {*names} if reference in learned else [])
     cells = gains.set_index(["variant", "parts"])
-    body = [[name, *(_difference(cells, name, k) for k in SIZES)] for name in names]
+    rows_of = [(_difference, "{}"), (_least, "  could see")]
+    body = [
+        [text.format(name), *(cell(cells, name, k) for k in SIZES)]
+        for name in names
+        for cell, text in rows_of
+    ]
     return text_table([f"less {reference}", *(f"k = {k}" for k in SIZES)], body)
 
 
@@ -200,6 +209,11 @@ def _difference(gains: pd.DataFrame, name: str, parts: int) -> str:
     row = gains.loc[(name, parts)]
     interval = f" ({row['low']:.1f} to {row['high']:.1f})" * bool(np.isfinite(row["low"]))
     return f"{row['mean']:+.1f}{interval}{'*' if row['sure'] else ' '}"
+
+
+def _least(gains: pd.DataFrame, name: str, parts: int) -> str:
+    least = gains["least"].get((name, parts), np.nan)
+    return f"{least:.1f} " if np.isfinite(least) else "-"
 
 
 def trainings(study: TrainedModels) -> str:

@@ -9,7 +9,8 @@ from modtf.analysis import IN, compare_pairs, holm, match_members, rank, votes
 from modtf.analysis.claims import Claim, Evidence, judge, mean_evidence, number_words
 from modtf.analysis.claims.evidence import agreement_evidence, share_evidence
 from modtf.analysis.claims.judge import CONTRADICTED, NOT_ENOUGH, SUPPORTED, UNDECIDED, combine
-from modtf.analysis.pairs import as_one_family, as_ratio, share_error, two_sided
+from modtf.analysis.intervals import t_interval
+from modtf.analysis.pairs import as_one_family, as_ratio, share_error, smallest_gain, two_sided
 
 CLAIM = Claim(text="", figure="", statistic="", evidence=lambda study: iter(()))
 
@@ -221,6 +222,16 @@ def test_advantages_that_all_lie_at_their_limit_have_an_interval_and_p(best):
 def test_a_comparison_has_the_columns_that_were_asked_for():
     named = rows(TWO).assign(group="a")
     assert compare_pairs(named, PAIR, by=["group", "distribution"])["group"].tolist() == ["a"]
+
+
+@pytest.mark.parametrize(("tasks", "power"), [(3, 0.766), (5, 0.791), (30, 0.800)])
+def test_the_smallest_gain_is_found_with_the_power_that_the_docstring_says(tasks, power):
+    low, high = t_interval(1.0, 2.0, tasks)
+    row = pd.DataFrame({"gain": [1.0], "low": [low], "high": [high], "num_tasks": [tasks]})
+    errors = smallest_gain(row)[0] / (2.0 / np.sqrt(tasks))
+    found = stats.nct.sf(stats.t.ppf(0.975, tasks - 1), tasks - 1, errors)
+    assert found == pytest.approx(power, abs=1e-3)
+    assert np.isnan(smallest_gain(row.assign(num_tasks=2))).all()
 
 
 def test_all_comparisons_of_a_table_are_one_family_of_tests():

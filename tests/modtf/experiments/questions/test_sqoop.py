@@ -12,7 +12,7 @@ import sqoop
 
 import modtf
 from modtf.analysis.claims import judge_all
-from modtf.experiments.questions.examples import ANSWERS, SHOWN, examples
+from modtf.experiments.questions.examples import ANSWERS, SHOWN, examples, sentence
 from modtf.experiments.questions.sets import PLAIN, SQOOP, TREES
 from modtf.results.schema import COLUMNS
 from modtf.studies import load_study
@@ -106,3 +106,19 @@ def test_examples_have_a_question_and_an_answer(arch):
     assert all(question.endswith("?") and answer in ANSWERS for _, question, answer in found)
     assert len({question for _, question, _ in found}) > 2
     assert {image.ndim for image, *_ in found} == {3}
+
+
+@pytest.mark.parametrize(
+    ("question", "sub_tasks", "text"),
+    [
+        ("attribute", ["8"], "Is it an 8?"),
+        ("attribute", ["half"], "Is it half bright?"),
+        ("multiple", ["red"], "Is any digit red?"),
+        ("comparison", ["size", "size", "smaller"], "Is the left one smaller?"),
+        ("comparison", ["color", "color", "different_color"], "Do they differ in color?"),
+        ("spatial", ["pink", "5", "below"], "Is the pink one below the 5?"),
+        ("sqoop", ["A", "7", "left_of"], "Is A left of 7?"),
+    ],
+)
+def test_a_question_is_a_sentence(question, sub_tasks, text):
+    assert sentence(question, sub_tasks) == text
