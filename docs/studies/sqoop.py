@@ -13,10 +13,10 @@ network, `RATES`. These commands searched it on data seed 5, which is not report
     modtf tune --study=docs/studies/sqoop.py:sqoop_long_tuning --out=runs/sqoop_rates \\
         --variant=all_sub_all_bn --space learning_rate=0.000125,0.0005,0.002,0.008
 
-Two studies are not trained yet. `sqoop_five` has five objects and 10,000 steps, in which known pairs should reach
-90%: 20 models at the rates above. `sqoop_more` adds ten tasks to the five of `sqoop_long`, for the gain of
-`all_sub_all_bn` over `all_all_all_bn`, and of both over FiLM: 30 models. By the time of `sqoop_long`, which is
-60 ms a step, they take 3.3 and 2 core-hours.
+Two studies are not trained yet. `sqoop_five` has five objects and 10,000 steps, in which known pairs should
+reach 90%: 20 models at the rates above. `sqoop_more` adds ten tasks to the five of `sqoop_long`, for the
+gain of `all_sub_all_bn` over `all_all_all_bn`, and of both over FiLM: 30 models. By the time of
+`sqoop_long`, which is 60 ms a step, they take 3.3 and 2 core-hours.
 
     modtf sweep --study=docs/studies/sqoop.py:sqoop_five --out=runs/sqoop_five
     modtf sweep --study=docs/studies/sqoop.py:sqoop_more --out=runs/sqoop_long

@@ -236,7 +236,8 @@ def smallest_gain(
 
     It is (t_a + t_b) s / sqrt(n): s is the standard deviation of the gains of n tasks, and t_a and t_b are
     the quantiles (1 + level) / 2 and 0.8 of Student's t with n - 1 degrees of freedom. It holds for a single
-    two-sided test, before correction for several; the power is 77% for three tasks, 79% for five. The arguments are those of `two_sided`.
+    two-sided test, before correction for several. The power is 77% for three tasks and 79% for five. The
+    arguments are those of `two_sided`.
 
     Example:
         >>> low, high = t_interval(2.0, 1.0, 3)

@@ -171,10 +171,10 @@ def differences(study: TrainedModels) -> str:
 def compared(rows: pd.DataFrame, names: Sequence[str], reference: str, level: float) -> str:
     """Return by how many points the medians of variants exceed those of a reference, paired by task.
 
-    Every cell has its interval over tasks; the row below has the smallest gains that were to be seen, see
-    `smallest_gain`. All comparisons of the table form one family of tests. A star
-    means that p (two-sided) is at most 1 - level after Holm's correction over all of them, and that both
-    variants have learned single corruptions.
+    Every cell has its interval over tasks; the row below it has the `smallest_gain` that was to be
+    seen. All comparisons of the table form one family of tests. A star means that p (two-sided) is at most
+    1 - level after Holm's correction over all of them, and that both variants have learned single
+    corruptions.
 
     Args:
         rows: the table of `by_parts`.
@@ -194,12 +194,10 @@ def compared(rows: pd.DataFrame, names: Sequence[str], reference: str, level: fl
     gains["sure"] = np.array(holm(gains["p"].tolist())) <= 1 - level
     gains["sure"] &= gains["variant"].isin(learned & {*names} if reference in learned else [])
     cells = gains.set_index(["variant", "parts"])
-    rows_of = [(_difference, "{}"), (_least, "  could see")]
-    body = [
-        [text.format(name), *(cell(cells, name, k) for k in SIZES)]
-        for name in names
-        for cell, text in rows_of
-    ]
+    body = []
+    for name in names:
+        body.append([name, *(_difference(cells, name, k) for k in SIZES)])
+        body.append(["  seen from (80% power)", *(_least(cells, name, k) for k in SIZES)])
     return text_table([f"less {reference}", *(f"k = {k}" for k in SIZES)], body)
 
 
