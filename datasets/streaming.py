@@ -142,6 +142,10 @@ def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
             key, parameters = tf.nest.map_structure(lambda t: t[0], _members(plan))
         lone, traced = (key, {**parameters, **bank}), _shared_programs.get_or_make(plan.shape, lambda: traced)
 
+    # rewriting the graph finds nothing here, and costs a third of starting an iterator
+    plain = tf.data.Options()
+    plain.experimental_optimization.apply_default_optimizations = False
+
     def starting_at(step: Any, given: Mapping[str, tf.Tensor] | None = None) -> tf.data.Dataset:
         made = tf.data.Dataset.counter(step // steps).map(
             tf.autograph.experimental.do_not_convert(lambda index: traced(index, given or {}, lone)),
@@ -150,7 +154,7 @@ def pipeline(plan: StreamPlan) -> Callable[..., tf.data.Dataset]:
         )
         if steps > 1:
             made = made.unbatch().skip(step % steps)
-        return made.prefetch(tf.data.AUTOTUNE)
+        return made.prefetch(tf.data.AUTOTUNE).with_options(plain)
 
     return starting_at
 

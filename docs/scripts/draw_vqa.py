@@ -86,7 +86,7 @@ def claimed(parts: Mapping[str, pd.DataFrame]) -> str:
 def gain_of(row: "pd.Series[Any]") -> list[str]:
     """Return a gain with its interval, the smallest that it could have been, and its corrected p, if any."""
     gain = with_interval(row["gain"], row["gain_low"], row["gain_high"], "+.1f")
-    found = row["p"] == row["p"]
+    found = bool(row["p"] == row["p"])
     return [gain, f"{row['smallest_gain']:.1f}" * found, f"{row['p_corrected']:.3f}" * found]
 
 

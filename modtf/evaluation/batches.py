@@ -97,6 +97,7 @@ class Source:
         program: sources with equal keys share compiled programs; their elements carry the differences.
         count: number of datasets.
         cached: whether batches stay in memory for the next model, up to `LARGEST_CACHED` bytes.
+        grey: whether the three channels of the inputs are equal; memory then holds one.
     """
 
     def __init__(
@@ -106,9 +107,10 @@ class Source:
         program: Hashable = None,
         count: int = 1,
         cached: bool = False,
+        grey: bool = False,
     ):
         self._shares, self.make, self.program, self.count = shares, make, program, count
-        self._cached = cached
+        self._cached, self._grey = cached, grey
 
     @contextlib.contextmanager
     def share(self, steps: int, number: int = 0, of: int = 1) -> Iterator[Any]:
@@ -123,14 +125,15 @@ class Source:
         waiting = waiting_iterators.setdefault(self, {})
         waits_at, iterator = waiting.pop((steps, of), (number, None))
         if iterator is None or waits_at != number:
-            # Graph rewriting finds nothing here and costs a third of starting an iterator. Autotuning keeps
-            # one thread per iterator busy, even while the iterator waits
             quick = tf.data.Options()
             quick.experimental_optimization.apply_default_optimizations = False
-            quick.autotune.enabled = False
+            quick.autotune.enabled = False  # it keeps one thread per iterator busy, even while it waits
             dataset = self._shares(steps, 0, of)
-            if self._cached and self.count * steps * of * _size(dataset) <= LARGEST_CACHED:
-                dataset = dataset.cache()
+            kept = _channels(dataset, lambda x: x[..., :1]) if self._grey else dataset
+            if self._cached and self.count * steps * of * _size(kept) <= LARGEST_CACHED:
+                dataset = kept.cache()
+                if self._grey:
+                    dataset = _channels(dataset, lambda x: tf.repeat(x, 3, axis=-1))
             dataset = dataset.repeat()
             if not _is_small(dataset):
                 dataset = self._shares(steps, number, number + 1)
@@ -140,6 +143,11 @@ class Source:
         yield iterator
         if _is_small(iterator):  # only at the end: an interrupted one is not at the start of a share
             waiting[steps, of] = (number + 1) % of, iterator
+
+
+def _channels(batches: tf.data.Dataset, change: Callable[[Any], Any]) -> tf.data.Dataset:
+    """Return batches with other channels of their inputs."""
+    return batches.map(lambda features, read: ({**features, "inputs": change(features["inputs"])}, read))
 
 
 def _size(elements: Any) -> int:
@@ -188,11 +196,12 @@ def make_batches(
         return _on_device(stream, conditions, draws, needed)
     plan = StreamPlan.of(population, host_ops, batch_size, split, **options)
     # members that train alone take turns: every variant reads the batches of each of them
-    return _on_host(streaming.pipeline(plan), conditions, needed, cached=not population.has_axis)
+    keeps = {"cached": not population.has_axis, "grey": plan.data.grey}
+    return _on_host(streaming.pipeline(plan), conditions, needed, **keeps)
 
 
 def _on_host(
-    starting_at: Callable[..., Any], conditions: Sequence[Condition], needed: Needed, cached: bool
+    starting_at: Callable[..., Any], conditions: Sequence[Condition], needed: Needed, **keeps: Any
 ) -> Source:
     count = len(conditions)
 
@@ -201,7 +210,7 @@ def _on_host(
         return batches.enumerate(begin).map(lambda step, batch: needed(step, *batch))
 
     if count == 1:
-        return Source(lambda steps, first, last: under({}, first * steps, last * steps), cached=cached)
+        return Source(lambda steps, first, last: under({}, first * steps, last * steps), **keeps)
     stacked = _stacked(_arrays(conditions))
 
     def share(place: tf.Tensor, steps: int) -> tf.data.Dataset:
@@ -211,7 +220,7 @@ def _on_host(
     def shares(steps: int, first: int, last: int) -> tf.data.Dataset:
         return tf.data.Dataset.range(first * count, last * count).flat_map(lambda place: share(place, steps))
 
-    return Source(shares, count=count, cached=cached)
+    return Source(shares, count=count, **keeps)
 
 
 def _on_device(

@@ -94,3 +94,4 @@ def compile_model(
     model.compile(
         optimizer=optimizer, loss=losses, jit_compile=jit_compile, steps_per_execution=steps_per_execution
     )
+    optimizer.build(model.trainable_variables)  # a step that makes variables would be traced twice

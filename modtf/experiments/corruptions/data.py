@@ -40,6 +40,7 @@ class Corruptions(RuleData):
     def __init__(self, tasks: Sequence[Task]):
         super().__init__(tasks)
         self.base = base_images.load(self.task.dataset)
+        self.grey = self.base.images.shape[-1] == 1
 
     def bank(self) -> dict[str, np.ndarray]:
         return {"images": self.base.images, "labels": self.base.labels}

@@ -112,7 +112,7 @@ def _boxes(
         if np.isfinite(value):
             axes.axhline(value, color=GREY, linestyle="--", linewidth=0.8)
     axes.set_xticklabels([str(k) for k in sizes])
-    axes.set(ylim=(0, 102), xlabel="k, the number of corruptions")
+    axes.set(ylim=(0, 102), xlabel="k corruptions")
 
 
 @register_figure(

@@ -18,6 +18,7 @@ from modtf.datasets.plan import StreamPlan
 from modtf.datasets.streaming import pipeline
 from modtf.evaluation.programs import pipelines_of
 from modtf.experiments.corruptions.conditions import DATASETS, RULES
+from modtf.experiments.corruptions.network import SummedLosses
 from modtf.tasks.protocol import Training
 from modtf.training.trainer import TrainerContext
 
@@ -164,7 +165,7 @@ class LeastLoss(keras.callbacks.Callback):
         self.losses, self.accuracies = state["losses"], state["accuracies"]
 
 
-class ModulePhase(keras.Model):
+class ModulePhase(SummedLosses):
     """A frozen network in inference mode, and modules at some of its sites, each trained independently.
 
     Args:

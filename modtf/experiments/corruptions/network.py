@@ -226,8 +226,17 @@ class ResNet18:
         return make.part(*stack, make.transposed(COLOURS, 3, 1, 2, 0))
 
 
+class SummedLosses(keras.Model):
+    """A model with a loss for several outputs. Keras would make a metric of each while it traces the first
+    step, and trace the step again."""
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Return the sum of all losses."""
+        return sum(loss(y[name], y_pred[name]) for name, loss in self.loss.items()) + sum(self.losses)
+
+
 @register_architecture("corruptions")
-class CorruptionsNetwork(ModularModel):
+class CorruptionsNetwork(SummedLosses, ModularModel):
     """The network for the task's images, with one module per corruption, with routed modules, or with none.
 
     Options:
