@@ -38,6 +38,8 @@ def check_ways(frame: pd.DataFrame) -> None:
     """
     if not {*CELL, "protocol", "folder"} <= set(frame):
         return
+    if not frame[[*KIND, "protocol"]].drop_duplicates().duplicated(list(KIND)).any():
+        return  # one protocol everywhere, as in most studies
     ways = frame.drop_duplicates([*CELL, "protocol", "folder"])
     for kind, rows in ways.groupby(list(KIND), observed=True):
         by_protocol = rows.groupby("protocol", observed=True)["folder"].agg(["size", "first"])

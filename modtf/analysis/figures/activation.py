@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -10,19 +11,20 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
-from pandas.api.types import is_numeric_dtype
 
-from modtf.analysis.figures.layout import Look, panels
+from modtf.analysis.figures.layout import Look, panels, values_of, wrapped
 from modtf.analysis.figures.registry import SPECIALISES, TRAINING, Choice, register_figure
 from modtf.analysis.labels import kind_label, place_label
 from modtf.analysis.trained import TrainedModels
 from modtf.metrics import alignment, best_permutation
-from modtf.pages.pictures import HEAT, NothingToDraw, Picture, Pictures
+from modtf.pages.pictures import GREY, HEAT, NothingToDraw, Picture, Pictures
 from modtf.results import Activations
 
 UNEQUAL = "rule_probability"  # a column of matrices whose rules are unequally frequent
-NAMES = (64, 32)  # the largest number of row and column names that fit a matrix
+MOST_NAMES = 64  # the largest number of rules' names that fit beside a matrix
+APART = 1.15  # distance of neighbouring matrices, in widths
 NUM_STEPS = 6
 Shown = list[tuple[str, Activations, int]]  # variant, matrices of its cell, index of the member to show
 
@@ -44,30 +46,55 @@ def as_table(
     return pd.DataFrame({"rule": rules, "module": module, "probability": values.ravel(), **columns})
 
 
-def heat_maps(tables: list[pd.DataFrame], *drawn: Any) -> Picture:
-    """Draw matrices with a colour bar, from tables of `as_table`, like `panels`."""
-    picture = panels(heat_map, pd.concat(tables, ignore_index=True), *drawn)
+def heat_maps(
+    tables: list[pd.DataFrame], name: str, title: str, note: str, row: str | None, column: str,
+    size: tuple[float, float] = (1.9, 1.75),
+) -> Picture:  # fmt: skip
+    """Draw matrices with a colour bar, from tables of `as_table`, like `panels`.
+
+    The matrices of a row share one panel and the names of their rules; a panel for each would take six times
+    as long."""
+    table = pd.concat(tables, ignore_index=True)
+    values = values_of(table[column])
+    titles = [wrapped(column, value, 10.5 * size[0]) for value in values]
+    mark = partial(_row, column=column, titles=dict(zip(values, titles, strict=True)))
+    picture = panels(mark, table, name, title, note, row, None, (size[0] * len(values), size[1]))
     (body,) = picture.figure.subfigs
     colours = ScalarMappable(Normalize(0, 1), HEAT)
     body.colorbar(colours, ax=body.axes, label="p(module | rule)", aspect=30, fraction=0.04)
     return picture
 
 
-def heat_map(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """Draw a heat map: rules downwards, modules to the right."""
+def _row(
+    axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], column: str, titles: Mapping[Any, str]
+) -> None:
+    """Draw heat maps side by side: rules downwards, modules to the right, below each its alignment."""
     rules = list(data["rule"].unique())  # pandas would sort names: rule_10 before rule_2
-    values = data.pivot(index="rule", columns="module", values="probability").reindex(rules)
-    aspect: Any = "equal" if values.shape[0] == values.shape[1] else "auto"
-    axes.imshow(values, HEAT, vmin=0, vmax=1, interpolation="nearest", aspect=aspect)
-    for axis, index, most in zip((axes.yaxis, axes.xaxis), values.axes, NAMES, strict=True):
-        every = 1 if len(index) <= 8 else len(index) - 1  # label only the ends of long number axes
-        every = every if is_numeric_dtype(index.dtype) else math.ceil(len(index) / most)
-        axis.set_ticks(range(0, len(index), every), [str(name) for name in index[::every]])
+    place, below = axes.get_subplotspec(), []
+    for number, (value, title) in enumerate(titles.items()):
+        middle, part = number * APART + 0.5, data[data[column] == value]
+        if place is None or place.is_first_row():
+            axes.text(middle, -0.06, title, ha="center", va="bottom", size=9.5)
+        if part.empty:
+            axes.text(middle, 0.5, "not run", ha="center", va="center", color=GREY)
+            below.append("")
+            continue
+        matrix = part.pivot(index="rule", columns="module", values="probability").reindex(rules)
+        around = (middle - 0.5, middle + 0.5, 1, 0)
+        axes.imshow(matrix, HEAT, vmin=0, vmax=1, interpolation="nearest", extent=around)
+        axes.add_patch(Rectangle((middle - 0.5, 0), 1, 1, fill=False, edgecolor="#999999", linewidth=0.8))
+        probs = part.groupby("rule", observed=True)[UNEQUAL].first()[rules] if UNEQUAL in part else None
+        below.append(f"alignment {alignment(matrix, probs):.2f}")
+    axes.set_xticks([number * APART + 0.5 for number in range(len(below))], below, size=8.8)
+    count = len(rules)
+    every = 1 if count <= 8 else count - 1  # label only the ends of long number axes
+    every = math.ceil(count / MOST_NAMES) if isinstance(data["rule"].dtype, pd.CategoricalDtype) else every
+    shown = range(0, count, every)
+    axes.set_yticks([(rule + 0.5) / count for rule in shown], [str(rules[rule]) for rule in shown], size=7)
+    axes.tick_params(length=0)
+    axes.set(xlim=(-0.01, (len(below) - 1) * APART + 1.01), ylim=(1.01, -0.01), aspect="auto", ylabel="")
     axes.grid(False)
-    axes.set_anchor("W")
-    axes.tick_params(labelsize=7, length=2, rotation=0)
-    probs = data.groupby("rule", observed=True)[UNEQUAL].first()[rules] if UNEQUAL in data else None
-    axes.set(xlabel=f"alignment {alignment(values, probs):.2f}", ylabel="")
+    axes.spines["bottom"].set_visible(False)
 
 
 def chosen_activations(study: TrainedModels, choice: Choice) -> Iterator[tuple[str, Shown]]:
@@ -191,7 +218,7 @@ def in_training(study: TrainedModels, choice: Choice) -> Pictures:
         name = _file_name(f"activation_evolution_{kind}_r{num_rules}_e{_width(models)}")
         note = f"{note_of(models)}. Modules are ordered by their best match with rules at the last step."
         title = f"Activation in training, {kind}, R = {num_rules}, width {_width(models)}"
-        yield heat_maps(_by_step(models), name, title, note, "variant", "step", (1.6, 1.5))
+        yield heat_maps(_by_step(models), name, title, note, "variant", "step", (1.55, 1.6))
     if not any_drawn:
         rules_asked = "" if choice.num_rules is None else f" of R = {choice.num_rules}"
         raise NothingToDraw(

@@ -69,7 +69,7 @@ def panels(
         size: width and height of a panel with its ticks, in inches.
     """
     keys = [table[name] if name else pd.Series("", table.index) for name in (row, column)]
-    rows, columns = map(_values, keys)
+    rows, columns = map(values_of, keys)
     upright = size[1] < LOW  # labels of rows have no room beside panels that are so low
     width = max(7.0, size[0] * len(columns) + ((1.2 if upright else 0.6) if row else 0.3))
     look = few_colours(looks(table["variant"]), table["variant"])
@@ -92,10 +92,10 @@ def panels(
         else:
             mark(axes[r, c], part, look)
         if r == 0:
-            axes[r, c].set_title(_wrapped(column, other, 10.5 * size[0]), size=9.5)
+            axes[r, c].set_title(wrapped(column, other, 10.5 * size[0]), size=9.5)
         if c == 0:
             style = {"rotation": 0, "ha": "right", "va": "center"} if upright else {}
-            axes[r, c].set_ylabel(_wrapped(row, value, 14 if upright else 12 * size[1]), **style)
+            axes[r, c].set_ylabel(wrapped(row, value, 14 if upright else 12 * size[1]), **style)
     body.align_ylabels(axes[:, 0])
     for each in body.axes:
         each.spines[["left", "right", "top"]].set_visible(False)
@@ -117,17 +117,18 @@ def _add_legend(body: SubFigure, variants: Sequence[str], across: int, size: flo
         body.legend([handles[name] for name in names], names, ncols=min(len(names), across), **style)
 
 
-def _values(key: pd.Series) -> list[Any]:
+def values_of(key: pd.Series) -> list[Any]:
+    """Return the values of a column in the order of panels."""
     values = key.drop_duplicates()
     ordered = isinstance(values.dtype, pd.CategoricalDtype) or pd.api.types.is_numeric_dtype(values)
     return list(values.sort_values() if ordered else values)
 
 
-def _wrapped(column: str | None, value: object, characters: float) -> str:
+def wrapped(column: str | None, value: object, characters: float) -> str:
     """Return a label in lines. Commas replace colons, and a number gets the name of its column.
 
     Example:
-        >>> _wrapped("where", "regression: in distribution: Loss", 40)
+        >>> wrapped("where", "regression: in distribution: Loss", 40)
         'Regression, in distribution, loss'
     """
     text = value if isinstance(value, str) else f"{NUMBERS.get(str(column), column)} = {value:,}"

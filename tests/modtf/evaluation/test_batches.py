@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from modtf import Condition, Population, Task, run_cell
 from modtf.datasets.families.mlp import Affine
+from modtf.evaluation import batches
 from modtf.evaluation.batches import LARGEST_KEPT, Source, alike, evaluation_batches, make_batches
 from modtf.evaluation.programs import waiting_iterators
 from modtf.tasks.families import FAMILIES
@@ -56,14 +57,14 @@ def test_conditions_of_one_length_share_a_pipeline_and_read_what_each_reads_alon
     scaled = Condition("scale2", "inputs x 2", scale=2.0)
     assert alike([IID, scaled, LONGER]) == [(IID, scaled), (LONGER,)]
 
-    def batches(*conditions):
+    def all_batches(*conditions):
         source = make_batches(POPULATION, "target", 4, "test", conditions)
         with source.share(3) as iterator:
             read = [tf.nest.flatten(next(iterator)) for _ in range(3 * source.count)]
         return [[tensor.numpy() for tensor in batch] for batch in read]
 
-    alone = batches(IID) + batches(scaled)
-    for together, expected in zip(batches(IID, scaled), alone, strict=True):
+    alone = all_batches(IID) + all_batches(scaled)
+    for together, expected in zip(all_batches(IID, scaled), alone, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(together, expected, strict=True))
     assert not np.array_equal(alone[0][0], alone[3][0])
 
@@ -108,6 +109,31 @@ def test_cached_batches_are_made_once(cached, times):
 
     source = Source(shares, cached=cached)
     assert [read(source, 3)[0] for _ in range(2)] == [[0, 1, 2]] * 2
+    assert made == [0, 1, 2] * times
+
+
+@pytest.mark.parametrize(("grey", "times"), [(False, 2), (True, 1)])
+def test_of_grey_images_one_channel_is_kept(grey, times, monkeypatch):
+    """The limit holds for what is kept."""
+    monkeypatch.setattr(batches, "LARGEST_CACHED", 3 * (2 * 4 * 4 + 8))
+    made = []
+
+    def image(number):
+        made.append(int(number))
+        return np.full([2, 1, 4, 4, 3], number, np.uint8)
+
+    def batch(number):
+        inputs = tf.ensure_shape(tf.numpy_function(image, [number], tf.uint8), [2, 1, 4, 4, 3])
+        return {"inputs": inputs}, number
+
+    source = Source(lambda *which: counted(*which).map(batch), cached=True, grey=grey)
+    for _ in range(2):
+        with source.share(3) as iterator:
+            read = [next(iterator) for _ in range(3)]
+        assert [inputs["inputs"].numpy().tolist() for inputs, _ in read] == [
+            image(n).tolist() for n in range(3)
+        ]
+        del made[-3:]
     assert made == [0, 1, 2] * times
 
 

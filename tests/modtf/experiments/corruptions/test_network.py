@@ -6,8 +6,11 @@ import pytest
 from keras import ops
 
 import modtf
+from modtf import Population
 from modtf.experiments.corruptions.conditions import CORRUPTIONS, code
 from modtf.experiments.corruptions.network import Parts, ResNet18, SmallNetwork
+from modtf.experiments.corruptions.trainers import ContrastiveLoss
+from modtf.training.compile import SettingLoss, compile_model
 
 
 def count(layer):
@@ -114,6 +117,22 @@ def test_a_model_is_the_same_for_the_same_seed(features):
     np.testing.assert_array_equal(first, second)
     assert (first != third).any()
     assert {k: v.shape for k, v in one(features).items()} == {"features": (5, 1, 32), "target": (5, 1, 10)}
+
+
+def test_a_step_with_several_losses_is_traced_once(features, monkeypatch):
+    population, calls = Population.of(modtf.Task("corruptions"), 0), []
+    model = modtf.build(population, "contrastive", 4)
+    losses = {"target": SettingLoss("categorical"), "features": ContrastiveLoss(0.5)}
+    forward = model.forward
+    monkeypatch.setattr(model, "forward", lambda *inputs: calls.append(0) or forward(*inputs))
+    compile_model(model, population, modtf.Training(steps=2), loss=losses, steps_per_execution=1)
+    outputs, target = model(features), np.zeros([5, 1], np.int32)
+    calls.clear()
+    both = dict.fromkeys(losses, target)
+    model.train_on_batch(features, both)
+    assert len(calls) == 1
+    known = keras.Model.compute_loss(model, None, both, outputs)
+    assert float(model.compute_loss(None, both, outputs)) == pytest.approx(float(known))
 
 
 def test_told_modules_stand_in_the_order_of_application(features, tmp_path):
