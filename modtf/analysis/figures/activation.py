@@ -13,6 +13,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
 
 from modtf.analysis.figures.layout import Look, panels, values_of, wrapped
 from modtf.analysis.figures.registry import SPECIALISES, TRAINING, Choice, register_figure
@@ -88,7 +89,7 @@ def _row(
     axes.set_xticks([number * APART + 0.5 for number in range(len(below))], below, size=8.8)
     count = len(rules)
     every = 1 if count <= 8 else count - 1  # label only the ends of long number axes
-    every = math.ceil(count / MOST_NAMES) if isinstance(data["rule"].dtype, pd.CategoricalDtype) else every
+    every = every if is_numeric_dtype(data["rule"].dtype) else math.ceil(count / MOST_NAMES)
     shown = range(0, count, every)
     axes.set_yticks([(rule + 0.5) / count for rule in shown], [str(rules[rule]) for rule in shown], size=7)
     axes.tick_params(length=0)

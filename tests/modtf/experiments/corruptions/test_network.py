@@ -124,7 +124,12 @@ def test_a_step_with_several_losses_is_traced_once(features, monkeypatch):
     model = modtf.build(population, "contrastive", 4)
     losses = {"target": SettingLoss("categorical"), "features": ContrastiveLoss(0.5)}
     forward = model.forward
-    monkeypatch.setattr(model, "forward", lambda *inputs: calls.append(0) or forward(*inputs))
+
+    def counted(*inputs):
+        calls.append(inputs)
+        return forward(*inputs)
+
+    monkeypatch.setattr(model, "forward", counted)
     compile_model(model, population, modtf.Training(steps=2), loss=losses, steps_per_execution=1)
     outputs, target = model(features), np.zeros([5, 1], np.int32)
     calls.clear()
