@@ -117,17 +117,12 @@ class Spread:
     """The mean and spread of the similarities of random matrices.
 
     The pairs of one matrix vary together: the similarity of i and j is the mean plus a_i + a_j + e_ij.
-
-    Attributes:
-        mean: over all pairs.
-        of_mean: the standard error of the mean.
-        of_matrix, of_pair: the standard deviations of a and e.
     """
 
-    mean: float
-    of_mean: float
-    of_matrix: float
-    of_pair: float
+    mean: float  # over all pairs
+    of_mean: float  # the standard error of the mean
+    of_matrix: float  # the standard deviation of a
+    of_pair: float  # the standard deviation of e
 
     @classmethod
     def estimate(cls, matrix: Array) -> "Spread":
@@ -168,15 +163,10 @@ def similarity_rows(
 
 @dataclass(frozen=True)
 class Weights:
-    """The down-projections of the experts of one layer.
+    """The down-projections of the experts of one layer."""
 
-    Attributes:
-        name: the layer's name in the model.
-        read: returns the matrix `[hidden, inner]` of each expert.
-    """
-
-    name: str
-    read: tuple[Read, ...]
+    name: str  # the layer's name in the model
+    read: tuple[Read, ...]  # return the matrix [hidden, inner] of each expert
 
 
 def down_projections(model: Any) -> list[Weights]:

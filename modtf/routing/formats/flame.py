@@ -37,7 +37,6 @@ class Flame(Format):
         for file in files[0].parent.iterdir():
             if file not in files and LAYER.match(file.name) and source.path != files[0]:
                 raise ValueError(f"{file.name} is named as a layer; expected .parquet files for all layers")
-        rows = {file: parquet_file(file).metadata.num_rows for file in files}
         stems = [file.name.removesuffix(PACKED).removesuffix(ENDING) for file in files]
         names = [match[1] if (match := LAYER.fullmatch(stem)) else stem for stem in stems]
         numbers = [match[1] for stem in stems if (match := LAYER.match(stem))]
@@ -48,11 +47,6 @@ class Flame(Format):
         for file in files:
             if lacking := {INDICES, SCORES} - set(_names(file)):
                 raise ValueError(f"{file.name} lacks {', '.join(sorted(lacking))}")
-            if rows[file] != rows[files[0]]:
-                raise ValueError(
-                    f"{file.name} has {rows[file]} rows, but {files[0].name} has {rows[files[0]]}; expected "
-                    "the same number"
-                )
         arrays: Readers = {
             "experts": partial(_stacked, files, INDICES),
             "weights": partial(_stacked, files, SCORES),
@@ -60,14 +54,15 @@ class Flame(Format):
         }
         samples = _samples(files[0].parent)
         if samples:
+            num_rows = parquet_file(files[0]).metadata.num_rows
             num_samples = sum(parquet_file(file).metadata.num_rows for file in samples)
-            if num_samples == rows[files[0]]:
+            if num_samples == num_rows:
                 arrays["tokens"] = lambda: np.concatenate(
                     [parquet_column(parquet_file(file), TOKEN) for file in samples]
                 )
             else:
                 warn(
-                    f"{samples[0].parent} has {num_samples} tokens, but there are {rows[files[0]]} rows. "
+                    f"{samples[0].parent} has {num_samples} tokens, but there are {num_rows} rows. "
                     "The tokens are not read."
                 )
         return arrays

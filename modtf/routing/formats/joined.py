@@ -18,17 +18,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Document:
-    """The routing of one document.
+    """The routing of one document."""
 
-    Attributes:
-        place: the document's location, for errors.
-        experts: `[tokens, layers, k]`; -1 for a missing expert.
-        tokens: the token ids `[tokens]`, or None.
-    """
-
-    place: str
-    experts: NDArray[Any]
-    tokens: NDArray[Any] | None = None
+    place: str  # the document's location, for errors
+    experts: NDArray[Any]  # [tokens, layers, k]; -1 for a missing expert
+    tokens: NDArray[Any] | None = None  # the token ids [tokens]
 
 
 def field(place: str, record: Any, name: str, axes: str, sizes: dict[str, int]) -> NDArray[Any]:

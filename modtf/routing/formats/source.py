@@ -183,7 +183,8 @@ def explained(what: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise ValueError(f"{what}: {error}. Install it: {_install(error)}") from error
+        command = "pip install torch" if error.name == "torch" else install("parquet")
+        raise ValueError(f"{what}: {error}. Install it: {command}") from error
     except RecursionError as error:
         raise ValueError(f"{what}: it is nested too deeply") from error
     except pickle.UnpicklingError as error:
@@ -198,7 +199,3 @@ def explained(what: str) -> Iterator[None]:
 def _first_line(error: Exception) -> str:
     text = (str(error) or type(error).__name__).splitlines()[0]
     return f"it lacks {text}" if isinstance(error, KeyError) else text
-
-
-def _install(error: ImportError) -> str:
-    return "pip install torch" if error.name == "torch" else install("parquet")

@@ -22,26 +22,17 @@ Key = tuple[int, int, int]  # document, label and span of a token
 
 @dataclass(frozen=True)
 class Part:
-    """Some consecutive tokens. A unit is a run of one label, of one span if there are spans, in a document.
+    """Some consecutive tokens. A unit is a run of one label, of one span if there are spans, in a document."""
 
-    Attributes:
-        some: which tokens of the chunk these are.
-        first: the number of tokens before them.
-        labels, group: `[T]`, the label of each token, and its group for intervals.
-        unit: `[T]`, the unit of each token.
-        unit_label, unit_document: `[U]`, the label and document of each unit; documents count from 0.
-        same_document, same_unit: whether the first token continues the last document, or unit, before.
-    """
-
-    some: slice | Ints
-    first: int
-    labels: Ints
-    group: Ints
-    unit: Ints
-    unit_label: Ints
-    unit_document: Ints
-    same_document: bool
-    same_unit: bool
+    some: slice | Ints  # which tokens of the chunk these are
+    first: int  # the number of tokens before them
+    labels: Ints  # [T]
+    group: Ints  # [T], for intervals
+    unit: Ints  # [T], the unit of each token
+    unit_label: Ints  # [U]
+    unit_document: Ints  # [U], counted from 0
+    same_document: bool  # whether the first token continues the last document before
+    same_unit: bool  # whether it continues the last unit before
 
 
 class Tokens:

@@ -253,7 +253,11 @@ def read_choices(
         logits: whether tensors of floating-point numbers alone may be read as logits or gates `[..., E]`.
         are_sigmoids: whether these are sigmoids, which are read as weights if they are between 0 and 1.
     """
-    numbers, integers = _tensors(values)
+    import torch
+
+    tensors = [value for value in values if torch.is_tensor(value) and value.ndim >= 2]
+    numbers = [one for one in tensors if one.is_floating_point()]
+    integers = [one for one in tensors if not one.is_floating_point()]  # and booleans
     for chosen in integers:
         size = num_experts or _size(numbers, chosen)
         if size is None:
@@ -264,17 +268,9 @@ def read_choices(
         if weights is not None:
             return _by_token(chosen), _by_token(weights), size
     if logits and numbers and top_k and not _stand_for(integers, numbers[0]):
-        return _from_logits(numbers, num_experts, top_k, are_sigmoids)
+        scores = [one for one in numbers if not num_experts or one.shape[-1] == num_experts]
+        return _from_scores(scores[0], top_k, are_sigmoids) if scores else None
     return None
-
-
-def _tensors(values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return the tensors of at least two axes: floating-point ones, and integers with booleans."""
-    import torch
-
-    tensors = [value for value in values if torch.is_tensor(value) and value.ndim >= 2]
-    numbers = [one for one in tensors if one.is_floating_point()]
-    return numbers, [one for one in tensors if not one.is_floating_point()]
 
 
 def _weights_of(chosen: Any, numbers: Sequence[Any]) -> Any:
@@ -293,14 +289,6 @@ def _fits(one: Any, other: Any) -> bool:
 def _by_token(values: Any) -> Any:
     """Return values `[T, k]` from `[..., k]`. A matrix is returned as it is: others may hold the same one."""
     return values if values.ndim == 2 else values.reshape(-1, values.shape[-1])
-
-
-def _from_logits(
-    numbers: Sequence[Any], num_experts: int | None, top_k: int, are_sigmoids: bool
-) -> Choices | None:
-    """Return choices from the first tensor whose last axis has the size E, if E is known."""
-    scores = [one for one in numbers if not num_experts or one.shape[-1] == num_experts]
-    return _from_scores(scores[0], top_k, are_sigmoids) if scores else None
 
 
 def _stand_for(integers: Sequence[Any], scores: Any) -> bool:

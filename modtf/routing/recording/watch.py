@@ -22,19 +22,12 @@ Runs = dict[tuple[int, int], tuple[Any, Any]]  # layer, run within a pass -> exp
 
 @dataclass(frozen=True)
 class Span:
-    """The tokens that a pass adds to a cache: from `start` to `stop`, counted with padding.
+    """The tokens that a pass adds to a cache: from `start` to `stop`, counted with padding."""
 
-    Attributes:
-        start: the number of tokens in the cache before the pass.
-        stop: the number after it.
-        cache: a weak reference to the cache that the pass was called with, or None.
-        result: a weak reference to the cache that it returned, or None.
-    """
-
-    start: int
-    stop: int
-    cache: Any = None
-    result: Any = None
+    start: int  # the number of tokens in the cache before the pass
+    stop: int  # the number after it
+    cache: Any = None  # a weak reference to the cache that the pass was called with
+    result: Any = None  # a weak reference to the cache that it returned
 
     def follows(self, before: "Span") -> bool:
         """Return whether the cache holds the rows of the pass before.
@@ -48,19 +41,12 @@ class Span:
 
 @dataclass
 class Tokens:
-    """The tokens and the mask that a module was called with, and the cache.
+    """The tokens and the mask that a module was called with, and the cache."""
 
-    Attributes:
-        ids: `[B, N]`.
-        mask: of any shape, or None.
-        past: the number of tokens in the cache before the call, or None if there is no cache that knows it.
-        cache: a weak reference to the cache, or None.
-    """
-
-    ids: Any
-    mask: Any
-    past: int | None = None
-    cache: Any = None
+    ids: Any  # [B, N]
+    mask: Any  # of any shape, or None
+    past: int | None = None  # the number of tokens in the cache before the call, if a cache knows it
+    cache: Any = None  # a weak reference to the cache
 
     def span(self, output: Any) -> Span:
         """Return the place of the tokens in the cache. The pass's `output` may hold the cache."""
@@ -211,25 +197,15 @@ def _replaced(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) 
 
 @dataclass
 class Stream:
-    """The tokens of one forward pass: all of them, or those of the encoder or of the decoder.
+    """The tokens of one forward pass: all of them, or those of the encoder or of the decoder."""
 
-    Attributes:
-        name: "encoder", "decoder", or "" if the model has one stream.
-        ids: `[B, N]`.
-        keep: `[B, N]`, False if the attention mask leaves the token out.
-        span: the place of the tokens in the cache.
-        generation: the number of calls of `generate()` that ended before the pass.
-        stopped: `[B]`, the rows that end with the token of this pass, as `generate()` says, or None.
-        runs: the choices of every run of every layer that ran.
-    """
-
-    name: str
-    ids: Any
-    keep: NDArray[np.bool_]
-    span: Span
-    generation: int = 0
-    stopped: NDArray[np.bool_] | None = None
-    runs: Runs = field(default_factory=dict)
+    name: str  # "encoder", "decoder", or "" if the model has one stream
+    ids: Any  # [B, N]
+    keep: NDArray[np.bool_]  # [B, N], False if the attention mask leaves the token out
+    span: Span  # the place of the tokens in the cache
+    generation: int = 0  # the number of calls of `generate()` that ended before the pass
+    stopped: NDArray[np.bool_] | None = None  # [B], the rows that end with this token, as `generate()` says
+    runs: Runs = field(default_factory=dict)  # the choices of every run of every layer that ran
 
 
 class Watcher:
