@@ -59,11 +59,8 @@ def draw_measures(
 ) -> Picture:
     """Draw measures over layers, with their intervals and the grey bands of chance.
 
-    Args:
-        name, title: of the picture.
-        table: the columns measure and those of `draw_line`.
-        panels: the measures of each panel. The title of a panel is its first measure.
-        names: the names of layers.
+    `table` has the column measure and those of `draw_line`. The first of the measures in a panel is its
+    title.
     """
     layers = table["layer"].drop_duplicates().tolist()
     titles = [some[0].replace("_", " ").capitalize() for some in panels]

@@ -22,7 +22,7 @@ Key = tuple[int, int, int]  # document, label and span of a token
 
 @dataclass(frozen=True)
 class Part:
-    """Some consecutive tokens. A unit is a run of one label, of one span if there are spans, in a document."""
+    """Some consecutive tokens. A unit is a run of one label, or of one span, in a document."""
 
     some: slice | Ints  # which tokens of the chunk these are
     first: int  # the number of tokens before them
@@ -36,22 +36,16 @@ class Part:
 
 
 class Tokens:
-    """The labels, documents and spans of tokens, chunk by chunk.
-
-    Attributes:
-        counts: `[R]`, the number of tokens of each label.
-        num_documents: the number of documents.
-        came_back: how often a document continued after tokens of other documents, in a later chunk.
-        joined: the documents that did so within a chunk, whose tokens are put together.
-    """
+    """The labels, documents and spans of tokens, chunk by chunk."""
 
     def __init__(self, num_groups: int):
         self.num_groups = num_groups
         self.numbers = {what: Numbers(what) for what in ("labels", "documents", "spans")}
         self.given: dict[str, bool] = {}
-        self.counts = np.zeros(0)
-        self.num_documents = self.came_back = 0
-        self.joined: set[int] = set()
+        self.counts = np.zeros(0)  # [R], the number of tokens of each label
+        self.num_documents = 0
+        self.came_back = 0  # how often a document continued after others, in a later chunk
+        self.joined: set[int] = set()  # the documents that did so within a chunk, and are put together
         self._documents: set[int] = set()
         self._last: Key | None = None  # of the last token
 

@@ -25,25 +25,21 @@ CLEAR = 10  # times as many rows as chance and other experts explain
 
 
 class Watch:
-    """The observations of one layer's rows.
-
-    Attributes:
-        alike: whether all rows are equal, as in the placeholders that some formats write for dense layers.
-        softmaxed: whether logits look like probabilities or sigmoid gates: all are between 0 and 1.
-        have_several: whether some token has a gate above 0 for several modules.
-        num_flat: the number of tokens with the same value, except for gates of 0, for all modules.
-        has_negative: whether scores of all experts, given as weights, are negative for some expert.
-        num_unsorted: the number of tokens that chose all experts, sorted neither by number nor by weight.
-        num_experts: E, if tokens choose all experts.
-        in_all: the numbers of the experts that every token chose; None if that may be chance.
-    """
+    """The observations of one layer's rows."""
 
     def __init__(self, number: int):
         self.number = number
-        self.alike = self.softmaxed = True
-        self.have_several = self.has_negative = False
-        self.num_tokens = self.num_flat = self.num_unsorted = self.num_experts = 0
-        self.in_all: set[int] | None = None
+        self.alike = (
+            True  # all rows are equal, as in the placeholders that some formats write for dense layers
+        )
+        self.softmaxed = True  # logits look like probabilities or sigmoid gates: all are between 0 and 1
+        self.have_several = False  # some token has a gate above 0 for several modules
+        self.has_negative = False  # scores of all experts, given as weights, are negative for some expert
+        self.num_tokens = 0
+        self.num_flat = 0  # tokens with the same value, except for gates of 0, for all modules
+        self.num_unsorted = 0  # tokens that chose all experts, sorted neither by number nor by weight
+        self.num_experts = 0  # E, if tokens choose all experts
+        self.in_all: set[int] | None = None  # the experts that every token chose; None if that may be chance
         self._first: NDArray[Any] = np.zeros((0, 0))
         self._num_chosen = 0
 

@@ -22,9 +22,6 @@ class DocumentNumbers:
     Given integers are unchanged. Names are numbered in the order in which they first occur. A row without a
     given document gets the next free number.
 
-    Attributes:
-        number: the highest number so far, plus 1.
-
     Example:
         >>> numbers = DocumentNumbers()
         >>> numbers.assign(np.array([["law", "code"]])).tolist(), numbers.next(2).tolist()
@@ -32,7 +29,7 @@ class DocumentNumbers:
     """
 
     def __init__(self) -> None:
-        self.number = 0
+        self.number = 0  # the highest number so far, plus 1
         self._numbers = Numbers("documents")
         self._automatic: list[list[int]] = []  # ranges [start, stop) of numbers that rows got
         self._seen: set[int] = set()
@@ -126,9 +123,7 @@ class Note:
 class Rows:
     """The rows of one stream: which document, label and position each of their tokens has.
 
-    Args:
-        name: the name of the stream, for errors.
-        ends: tokens after which a row has ended, if it is decoded from a cache without `generate()`.
+    A row that is decoded from a cache without `generate()` has ended after one of the tokens `ends`.
     """
 
     def __init__(self, name: str, ends: Sequence[int] = ()):

@@ -130,14 +130,10 @@ def _reference(cache: Any) -> Any:
 
 
 class Stops:
-    """The rows that the stopping criteria of `generate()` have ended: by tokens, texts, length or functions.
-
-    Attributes:
-        generation: the number of calls of `generate()` that have ended.
-    """
+    """The rows that `generate()` has ended by its stopping criteria: tokens, texts, length or functions."""
 
     def __init__(self) -> None:
-        self.generation = 0
+        self.generation = 0  # the number of calls of `generate()` that have ended
         self._depth = 0  # an assistant generates within a call of `generate()`
         self._last: tuple[Any, Any] | None = None  # the newest token of each row, whether it ends the row
 

@@ -210,9 +210,8 @@ def passages_section(routing: Routing, chosen: int, seed: int) -> list[page.Sect
 def neighbours(experts: Ints, documents: Ints) -> tuple[float, float]:
     """Return the share of neighbouring tokens with one expert, and its mean if documents are permuted.
 
-    Args:
-        experts: the first expert of tokens `[T]`; -1 for none.
-        documents: the document of tokens `[T]`, the tokens of each one after the other.
+    `experts` `[T]` are first choices, -1 for none. The tokens of each of the `documents` `[T]` are
+    contiguous.
     """
     _, number = np.unique(documents, return_inverse=True)
     pair = np.diff(number) == 0
