@@ -1,6 +1,6 @@
 """Trains your router on frozen tasks and compares it with the reference results of the package.
 
-Version modtf-2: regression of the mlp and the rnn, eight rules, five tasks that no study draws, one seed, and
+Version modtf-3: regression of the mlp and the rnn, eight rules, five tasks that no study draws, one seed, and
 the same steps for all. The learning rate falls to 0 as a cosine; validation on three other tasks chooses its
 start for every row. Only your router is trained, in minutes. It is compared in and out of distribution, by
 collapse and specialisation, with the published variants, the registered routers, fixed routing and the cards
@@ -109,7 +109,7 @@ def main(values: flags.FlagValues) -> None:
     from modtf.experiments.modarch.scorecard.card import rates_in_short, rates_table
 
     others = others_given(values.compare).items()
-    cards = {whose: card.read_card(path, frozen, whose) for whose, path in others}
+    cards = {owner: card.read_card(path, frozen, owner) for owner, path in others}
     cards[""] = card.reference(frozen)
     print(f"{frozen.version}: {values.variant}. Writing to {out}", flush=True)
     trials, refused = buildable(trials, out)
@@ -121,11 +121,11 @@ def main(values: flags.FlagValues) -> None:
     cards[card.OURS] = submitted = card.card_of(frozen, cells, search, out)
     card.write_card(out / CARD, submitted)
     warnings = [f"{arch} is left out: {why}" for arch, why in refused.items()]
-    for whose, one in cards.items():
-        warnings += card.corrections_of(one, whose)
+    for owner, one in cards.items():
+        warnings += card.corrections_of(one, owner)
         if one["modtf"] != submitted["modtf"]:
             warnings.append(
-                f"{whose or 'The reference results'}: made by modtf {one['modtf']}, yours by "
+                f"{owner or 'The reference results'}: made by modtf {one['modtf']}, yours by "
                 f"{submitted['modtf']}."
             )
     from modtf.analysis.table import tables_of

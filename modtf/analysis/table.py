@@ -39,7 +39,10 @@ def results_table(frame: pd.DataFrame, level: float = LEVEL) -> str:
         ValueError: if `frame` holds several task types, R, widths or checkpoints, or models that cannot be
             compared, see `check_ways`.
     """
-    return text_table(*table_cells(frame, level))
+    header, rows = table_cells(frame, level)
+    if all(row[-1] in ("", "-") for row in rows):  # of a card, which holds no seconds
+        header, rows = header[:-1], [row[:-1] for row in rows]
+    return text_table(header, rows)
 
 
 def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], list[list[str]]]:

@@ -111,10 +111,12 @@ def with_interval(value: Any, low: Any, high: Any, form: str = ".2f") -> str:
 
 
 def short_number(value: float) -> str:
-    """Return a number with two decimals, or with two significant digits if it is small.
+    """Return a number with two decimals, with fewer if it is large, with two significant digits if small.
 
     Example:
-        >>> short_number(1.234), short_number(0.01234)
-        ('1.23', '0.012')
+        >>> short_number(1.234), short_number(0.01234), short_number(76.22), short_number(262.3)
+        ('1.23', '0.012', '76.2', '262')
     """
+    if abs(value) >= 10:
+        return f"{value:.{1 if abs(value) < 100 else 0}f}"
     return f"{value:.2f}" if value == 0 or abs(value) >= 0.1 else f"{value:.2g}"

@@ -90,7 +90,7 @@ REFUSED = {
     },
     "scorecard": {
         "": "Give --variant=NAME",
-        "--variant=top_k --set=training.steps=9": "--set training.steps: modtf-2 fixes this option for all",
+        "--variant=top_k --set=training.steps=9": "--set training.steps: modtf-3 fixes this option for all",
         "--variant=top_k --set=router.kk=2": "--set router.kk is not known. The options of 'top_k'",
         "--variant=top_k --compare=theirs.json": "theirs.json is not a scorecard (FileNotFound",
         "--variant=top_k --compare=a/b.json,c/b.json": "two cards have the same name",

@@ -103,9 +103,9 @@ def test_a_family_that_diverges_at_every_rate_is_left_out(arch, tmp_path, monkey
 @pytest.mark.parametrize(
     ("setting", "name"),
     [
-        ([], "modtf-2_modular"),
-        (["--set=router.modules=3"], "modtf-2_modular_modules-3"),
-        (["--set=model.cell=simple"], "modtf-2_modular_cell-simple"),  # an option of the rnn alone
+        ([], "modtf-3_modular"),
+        (["--set=router.modules=3"], "modtf-3_modular_modules-3"),
+        (["--set=model.cell=simple"], "modtf-3_modular_cell-simple"),  # an option of the rnn alone
     ],
 )
 def test_cards_of_other_options_have_other_folders(setting, name):
@@ -124,7 +124,7 @@ def test_the_whole_command(tmp_path):
     assert "SMOKE" in (out / "scorecard.html").read_text()
     first = (out / "scorecard.json").read_bytes()
     card = json.loads(first)
-    assert card["version"] == "modtf-2-smoke"
+    assert card["version"] == "modtf-3-smoke"
     assert [(line["arch"], list(line["losses"])) for line in card["search"]] == [
         (arch, [f"{rate:g}" for rate in rates]) for arch, rates in SMOKE.rates.items()
     ]

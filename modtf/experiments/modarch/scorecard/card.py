@@ -52,12 +52,12 @@ def rates_table(cards: Mapping[str, Mapping[str, Any]], arch: str) -> pd.DataFra
 
     `cards` are cards by owner, as `study_of` takes them."""
     rows = []
-    for whose, card in cards.items():
+    for owner, card in cards.items():
         for line in card["search"]:
             if line["arch"] != arch:
                 continue
             options = line["model_options"] if line["variant"] == CLAMPED else ""
-            name = name_of(card, whose) if whose else variant_label(line["variant"], options)
+            name = name_of(card, owner) if owner else variant_label(line["variant"], options)
             best = best_rate(line)
             rows.append(
                 {"variant": name} | {r: _shown(x, float(r) == best) for r, x in line["losses"].items()}
@@ -79,7 +79,7 @@ def rates_in_short(card: Mapping[str, Any]) -> list[str]:
     ]
 
 
-CHECKPOINT = "tail"
+CHECKPOINT = "last"
 MODEL = ["arch", "variant", "model_options", "data_seed", "num_modules", "num_parameters"]
 OURS = "this run"
 PARTS = ("search", "rows", "corrections")  # lists; "corrections" is what was corrected after training
@@ -115,7 +115,7 @@ def write_card(path: str | Path, card: Mapping[str, Any]) -> None:
     write_text(path, text + "\n")
 
 
-def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
+def read_card(path: Any, frozen: Frozen, owner: str = "") -> dict[str, Any]:
     """Read the file of `write_card`.
 
     Raises `ValueError` if it is not a card, or has another version or other tasks."""
@@ -128,8 +128,8 @@ def read_card(path: Any, frozen: Frozen, whose: str = "") -> dict[str, Any]:
             unknown = {key_of(row) for row in card["rows"]} - set(rates)
             if unknown:
                 raise ValueError(f"no learning rate of {min(unknown)}")
-            rows_of(card, frozen, whose)
-            corrections_of(card, whose)
+            rows_of(card, frozen, owner)
+            corrections_of(card, owner)
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             f"{path} is not a scorecard ({error!r}). Give the JSON file that modtf scorecard wrote."
@@ -148,24 +148,24 @@ def reference(frozen: Frozen) -> dict[str, Any]:
     return read_card(frozen.shipped(), frozen)
 
 
-def name_of(card: Mapping[str, Any], whose: str) -> str:
+def name_of(card: Mapping[str, Any], owner: str) -> str:
     """Return the name of a card's model: that of its cell with most options, and its owner."""
     options = max((str(row["model_options"]) for row in card["rows"]), key=len)
-    return f"{variant_label(card['rows'][0]['variant'], options)} ({whose})"
+    return f"{variant_label(card['rows'][0]['variant'], options)} ({owner})"
 
 
-def rows_of(card: Mapping[str, Any], frozen: Frozen, whose: str = "") -> pd.DataFrame:
+def rows_of(card: Mapping[str, Any], frozen: Frozen, owner: str = "") -> pd.DataFrame:
     """Return a card as results that `modtf.Study` takes.
 
     Args:
-        whose: the name of the model in all rows; without it they are the reference results.
+        owner: the name of the model in all rows; without it they are the reference results.
 
     Raises:
         KeyError, TypeError, ValueError: if the card holds anything else.
     """
     wide = pd.DataFrame(card["rows"]).astype(dict.fromkeys(MODEL[:3], str))
-    if whose:
-        wide = wide.assign(variant=name_of(card, whose))
+    if owner:
+        wide = wide.assign(variant=name_of(card, owner))
     wide["model_options"] = wide["model_options"].where(wide["variant"] == CLAMPED, "")
     long = wide.melt(MODEL, [LOSS, LOSS_OUT, *MEASURES], "measure")
     is_loss = long["measure"].isin([LOSS, LOSS_OUT])
@@ -184,13 +184,13 @@ def rows_of(card: Mapping[str, Any], frozen: Frozen, whose: str = "") -> pd.Data
         checkpoint=CHECKPOINT,
         place="",
     )
-    return conform(rows, COLUMNS, "The card").assign(protocol=frozen.version, folder=whose)
+    return conform(rows, COLUMNS, "The card").assign(protocol=frozen.version, folder=owner)
 
 
-def corrections_of(card: Mapping[str, Any], whose: str) -> list[str]:
+def corrections_of(card: Mapping[str, Any], owner: str) -> list[str]:
     """Return what was corrected in a card after training, one line a correction."""
     return [
-        f"{whose or 'The reference results'}: {one['measure']} of {plural(len(one['old']), 'model')} was "
+        f"{owner or 'The reference results'}: {one['measure']} of {plural(len(one['old']), 'model')} was "
         f"corrected (commit {one['commit']}): {one['change']}."
         for one in card.get("corrections", [])
     ]
@@ -198,5 +198,5 @@ def corrections_of(card: Mapping[str, Any], whose: str) -> list[str]:
 
 def study_of(frozen: Frozen, cards: Mapping[str, Mapping[str, Any]]) -> Study:
     """Return the study of cards: owner -> card, "" for the package's."""
-    rows = [rows_of(card, frozen, whose) for whose, card in cards.items()]
-    return Study(pd.concat(rows, ignore_index=True))
+    rows = [rows_of(card, frozen, owner) for owner, card in cards.items()]
+    return Study(pd.concat(rows, ignore_index=True), checkpoint=CHECKPOINT)

@@ -13,7 +13,7 @@ from modtf.analysis.study import Study
 from modtf.analysis.table import SHORT
 from modtf.experiments.modarch.fixed_routing import CLAMPED, WAYS, routing_of
 from modtf.experiments.modarch.studies.scorecard import MEASURES, NUM_RULES, ORACLE
-from modtf.pages.text import in_a_row, interval_words
+from modtf.pages.text import in_a_row, interval_words, short_number
 
 LOSSES = {IN: "loss in", OUT: "loss out"}
 NAMES = {name: SHORT.get(name, name.replace("_", " ")) for name in MEASURES}
@@ -54,7 +54,7 @@ def in_brief(quantities: pd.DataFrame) -> pd.DataFrame:
     words = [
         "-"  # no pair has both
         if math.isnan(row.gain)
-        else f"{row.verdict} {as_ratio(row.gain):.2f} times"
+        else f"{row.verdict} {short_number(as_ratio(row.gain))} times"
         if row.score in LOSSES.values()
         else f"{row.verdict} {row.gain:+.2g}"
         for row in quantities.itertuples()
@@ -152,7 +152,7 @@ def in_short(study: Study, own: str, table: pd.DataFrame, placed: pd.DataFrame) 
             counted = ", ".join(f"{word} than {number[word]}" for word in VERDICTS[:2])
             lines.append(f"{kind}, {score}: of {len(rows)} rows {counted}, undecided {number['undecided']}.")
     for where, rows in placed[placed["variant"] == own].groupby("distribution", observed=True):
-        means = {row["quantity"]: f"{row['mean']:.2f}" for _, row in rows.iterrows()}
+        means = {row["quantity"]: short_number(row["mean"]) for _, row in rows.iterrows()}
         ranges = {row["quantity"]: interval_words(row, study.level) for _, row in rows.iterrows()}
         fixed = [f"{means[way]} times the oracle's loss if {way} {ranges[way]}" for way in WAYS.values()]
         beyond = [f"{means[name]} times {ranges[name]}" for name in map("beyond {}".format, WAYS.values())]
