@@ -30,7 +30,7 @@ def shown(data, chosen=1):
 @pytest.mark.parametrize("texts", [{"token_names": np.array(WORDS)}, {"tokens": np.array(WORDS)[TOKEN_IDS]}])
 def test_each_token_has_its_experts_in_every_layer(texts):
     text = shown(arrays(**texts))
-    tokens = re.findall(r'<b style="--0:(\d);--1:(\d);">(.*?)</b>(\n?)', text)
+    tokens = re.findall(r'<b style="--0:(\d);--1:(\d);">(.*?)</b><wbr>(\n?)', text)
     words = [("&lt;i&gt;", ""), (" law", ""), ("x\u21b5", "\n")]
     expected = [(str(one), str(place % 2), *words[one]) for place, one in enumerate(TOKEN_IDS.tolist())]
     assert tokens == expected
