@@ -50,7 +50,7 @@ def draw(name: str, title: str, matrices: Matrices, folder: Path = IMAGES) -> Pa
     """Write one heat map per matrix, side by side, to folder/NAME.png."""
     tables = [as_table(values, variant=case) for case, values in matrices.items()]
     note = "Rows: rules; columns: modules."
-    picture = heat_maps(tables, name, title, note, None, "variant", (1.9, 2.1))
+    picture = heat_maps(tables, name, title, note, None, "variant", (1.9, 1.55))
     FigureCanvasAgg(picture.figure)
     path = folder / f"{name}.png"
     picture.figure.savefig(path, dpi=DPI, metadata={"Software": None})
