@@ -25,8 +25,6 @@ from modtf.pages.text import markdown_table
 CARD = RESULTS / "scorecard_my_router.json"
 NAME = f"my_router ({card.OURS})"
 
-SHOWN = 6  # lines of the summary on the page
-
 
 def write_reference(frozen: Frozen, studied: Path) -> None:
     """Write the reference results of the package from the trained cells of both studies."""
@@ -48,7 +46,7 @@ def read() -> modtf.Study:
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """Return the tables of the page, and the command's short summary."""
+    """Return the tables of the page, and the verdict with which the command ends."""
     tables, differences = [], compare.differences(study, NAME)
     for part in page.without_given(study).by_kind:
         tables.append(measures_table(part.results, part.level))
@@ -64,7 +62,8 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         *compare.in_short(study, NAME, differences, compare.places(study)),
     ]
     tables.append(markdown_table(["summary of the example"], [[line] for line in summary]))
-    return {"scorecard.md": [*tables, "\n".join(summary[:SHOWN])]}
+    verdict = compare.verdict(page.without_given(study), NAME, differences)
+    return {"scorecard.md": [*tables, "\n".join(verdict)]}
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:

@@ -129,3 +129,9 @@ def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names, ti
     part = part[part["layer"].isin(layers)]
     chance = number_range(part["chance_low"].min(), part["chance_high"].max())
     return f"{words} {verb} {rest}: {title} up to {number(part['value'].max())}, chance {chance}."
+
+
+def lower_first(sentence: str) -> str:
+    """Return a sentence that begins with a common word as the end of another."""
+    common = sentence.startswith(("A ", "All", "Experts", "Layer", "No", "The", "Within"))
+    return sentence[0].lower() + sentence[1:] if common else sentence

@@ -65,6 +65,8 @@ def measure_tables(
     or "Counts of choices". `label_names` are the names of labels that came as numbers, for readers.
     """
     label_probabilities(options.label_probs, np.ones(np.count_nonzero(tokens.counts)))  # before any work
+    names = tuple(tokens.numbers["labels"].names) or None
+    known = names or label_names
     watches: list[Watch] = []
     measured: list[LayerMeasures] = []
     placeholders: list[LayerTable] = []
@@ -78,22 +80,20 @@ def measure_tables(
         if table.watch.is_placeholder:
             placeholders.append(table)
         else:
-            measured.append(measure_table(table, tokens.counts, options))
+            measured.append(measure_table(table, tokens.counts, options, known))
     if not measured:
         for table in placeholders:
             table.watch.check_first()
-        measured = [measure_table(table, tokens.counts, options) for table in placeholders]
-    names = tuple(tokens.numbers["labels"].names) or None
+        measured = [measure_table(table, tokens.counts, options, known) for table in placeholders]
     notes = [*warnings_of(watches, top_k), *tokens.notes()]
     if uneven and tokens.given["labels"]:
-        known = names or label_names
         longest, shortest = (repr(known[one]) if known else str(one) for one in uneven[:2])
         notes.append(
             f"Documents or runs of the label {longest} are {uneven[2]:.2g} times as long as those of "
             f"{shortest}. The chance level is too high then: weak information is missed, and values below "
             "chance mean nothing. Leave out the ends of long documents."
         )
-    how = _how_measured(tokens, kind, top_k, assumes_one(watches), options, names or label_names)
+    how = _how_measured(tokens, kind, top_k, assumes_one(watches), options, known)
     if not tokens.given["labels"]:
         names = (ALL_TOKENS,)
     return [
@@ -137,7 +137,9 @@ def _how_measured(
     )
 
 
-def measure_table(table: LayerTable, seen: Array, options: Options) -> LayerMeasures:
+def measure_table(
+    table: LayerTable, seen: Array, options: Options, names: Sequence[str] | None = None
+) -> LayerMeasures:
     """Return the measures of a layer. `seen` `[R]` are the tokens of each label, including dropped ones."""
     groups, units = table.groups, table.units
     units.close()
@@ -167,7 +169,7 @@ def measure_table(table: LayerTable, seen: Array, options: Options) -> LayerMeas
         view = _view(name, A, probs, labels, measured, chance, too_few)
         views.append(replace(view, adjusted_by_chance=adjusted))
     few_documents = labels[units.counts[labels] == 1] if not units.num_several else labels[:0]
-    notes = _warnings(table.module_numbers, too_few, labels, counts, few_documents)
+    notes = _warnings(table.module_numbers, too_few, labels, counts, few_documents, names)
     dropped = max(round(float(seen.sum() - sizes.sum())), 0)
     return LayerMeasures(
         table.watch.number, labels, table.module_numbers, np.rint(sizes).astype(np.int64), units.sent,
@@ -294,7 +296,12 @@ def _bits(A: Array, probs: Array) -> Array:
 
 
 def _warnings(
-    numbers: Ints, too_few: NDArray[np.bool_], labels: Ints, counts: Array, few_documents: Ints
+    numbers: Ints,
+    too_few: NDArray[np.bool_],
+    labels: Ints,
+    counts: Array,
+    few_documents: Ints,
+    names: Sequence[str] | None,
 ) -> Iterator[str]:
     enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(numbers)
     if len(labels) < 2:  # there is no other label to compare
@@ -311,14 +318,14 @@ def _warnings(
          "cannot be separated from that of its document."),
     ):  # fmt: skip
         if some.size:
-            yield f"{_counted(some, total, what)} {words}"
+            yield f"{_counted(some, total, what, names if what == 'label' else None)} {words}"
 
 
-def _counted(some: Ints, total: int, what: str) -> str:
-    """Return "Expert 5", "Experts 5 and 7", "12 of 64 experts (0, 1, ...)" or "All 64 experts"."""
+def _counted(some: Ints, total: int, what: str, names: Sequence[str] | None) -> str:
+    """Return "Expert 5", "Labels 'de' and 'fr'", "12 of 64 experts (0, 1, ...)" or "All 64 experts"."""
     if some.size == total > 1:
         return f"All {total} {what}s"
-    named = list(map(str, some[:SHOWN].tolist()))
+    named = [repr(names[one]) if names else str(one) for one in some[:SHOWN].tolist()]
     if some.size > SHOWN:
         return f"{some.size} of {total} {what}s ({', '.join(named)}, ...)"
     return f"{what.capitalize()}{'s' * (some.size > 1)} {in_a_row(named)}"

@@ -11,6 +11,7 @@ from modtf.routing.analyses.sentences import (
     above_chance,
     corrected_limits,
     layers_text,
+    lower_first,
     number,
     number_range,
     widened,
@@ -60,7 +61,9 @@ def findings(layers: Sequence[LayerMeasures], names: Names, analysed: Mapping[st
     found = [_information(known, names)] if known else []
     found.append(load_sentence(layers, names, analysed["load"].table if "load" in analysed else None))
     quoted = [
-        f"{ANALYSES[name].title}: {_lower(analysed[name].sentences[0])}" for name in FIRST if name in analysed
+        f"{ANALYSES[name].title}: {lower_first(analysed[name].sentences[0])}"
+        for name in FIRST
+        if name in analysed
     ]
     return found + quoted[:1]
 
@@ -108,12 +111,6 @@ def _information(layers: Sequence[LayerMeasures], names: Names) -> str:
     if len(above) < len(table):
         every = f"{layers_text(above, names)} of {len(table)}"
     return f"{text}; {every} are beyond chance."
-
-
-def _lower(sentence: str) -> str:
-    """Return a sentence that begins with layers as the end of another."""
-    begins = sentence.startswith(("Layer", "No layer", "All layers"))
-    return sentence[0].lower() + sentence[1:] if begins else sentence
 
 
 def load_sentence(layers: Sequence[LayerMeasures], names: Names, load: pd.DataFrame | None = None) -> str:

@@ -13,7 +13,7 @@ from modtf.pages import page
 from modtf.pages.pictures import Picture
 from modtf.routing.analyses import ANALYSES, Analysed, Analyses
 from modtf.routing.analyses.choices import domains_of, ordered_choices
-from modtf.routing.analyses.sentences import number, number_range, percent
+from modtf.routing.analyses.sentences import lower_first, number, number_range, percent
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import Factor, measure_factors
 from modtf.routing.measuring.layers import Ints, choices_of
@@ -154,7 +154,8 @@ def _fold(name: str, found: Analysed, out: Path, names: Names) -> page.Fold:
         replace(shown(picture, out / FOLDER), files=f"{FOLDER}/{picture.name}.png; {file}")
         for picture in found.pictures
     ]
-    texts = [analysis.about, *found.sentences[1:], *found.notes]
+    more = [f"{analysis.title}: {lower_first(sentence)}" for sentence in found.sentences[1:]]
+    texts = [analysis.about, *more, *found.notes]
     words = [f"Definition: {analysis.definition}", f"Chance: {analysis.null}", f"Source: {analysis.source}"]
     numbers = page.Table(in_short(table, names), file)
     parts = [*map(page.Text, texts), *images, *[page.Text(word, small=True) for word in words], numbers]

@@ -33,7 +33,7 @@ DOSES = [(amount, hard) for amount in AMOUNTS for hard in (False, True)]
 
 def rows(variant, loss, alignment, options="", archs=("mlp", "rnn")):
     """Return a model whose loss is a multiple of the oracle's, which differs between tasks."""
-    shared = {"variant": variant, "model_options": options, "num_modules": 8, "num_parameters": 100}
+    shared = {"variant": variant, "model_options": options, "num_modules": 16, "num_parameters": 100}
     measured = {**dict.fromkeys(MEASURES, 0.5), "alignment": alignment}
     return [
         {
@@ -250,6 +250,7 @@ def test_the_page(reference, tmp_path):
     )
     assert verdict[0].startswith("mine (this run) beats 1 of 2 reference models in loss (MLP regression): ")
     assert verdict[-1].startswith("MLP regression: alignment 0.40, ")
+    assert verdict[-1].endswith("as if 8.5 of 16 did all.")
     shown = re.sub(r"<[^>]+>", "", text)
     assert all(line.replace("'", "&#39;") in shown for line in [*verdict, *short])
     assert short[0] == "MLP regression, loss in: of 2 rows better than 1, worse than 1, undecided 0."

@@ -12,7 +12,7 @@ from modtf.analysis.rows import IN, OUT, activation_rows
 from modtf.analysis.study import Study
 from modtf.analysis.table import SHORT
 from modtf.experiments.modarch.fixed_routing import CLAMPED, WAYS, routing_of
-from modtf.experiments.modarch.studies.scorecard import MEASURES, NUM_RULES, ORACLE
+from modtf.experiments.modarch.studies.scorecard import MEASURES, ORACLE
 from modtf.pages.text import in_a_row, interval_words, short_number
 
 LOSSES = {IN: "loss in", OUT: "loss out"}
@@ -137,7 +137,7 @@ def _routing_words(study: Study, own: str) -> list[str]:
     near = [f"{name} ({value:.2f})" for part in (below, above) for name, value in part.items()]
     where = f", {'between' if len(near) == 2 else 'next to'} {in_a_row(near)}" if near else ""
     text = f"MLP regression: alignment {aligned[own]:.2f}{where}"
-    if number == NUM_RULES:  # n evenly used modules of R have a collapse of (R - n) / (R - 1)
+    if number > 1:  # n evenly used modules of M have a collapse of (M - n) / (M - 1)
         used = number - means["collapse_avg"][own] * (number - 1)
         text += f"; modules are used as unevenly as if {used:.1f} of {number} did all"
     return [f"{text}."]

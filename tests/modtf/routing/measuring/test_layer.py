@@ -73,6 +73,9 @@ def test_rare_labels_are_named():
     assert any("Label 9 had fewer than 20 tokens" in text for text in found.warnings)
     assert any("Label 9 occurred in only one group of tokens" in text for text in found.warnings)
     assert all(text.startswith("Label 9 ") for text in found.warnings)
+    texts = np.array(["rare" if label == 9 else str(label) for label in labels])
+    (named,) = measure_activations(gates, texts, documents=np.arange(3001), permutations=2)
+    assert [text.replace("Label 'rare'", "Label 9") for text in named.warnings] == list(found.warnings)
 
 
 def test_a_level_of_confidence_is_not_rounded():
