@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from modtf.datasets.device import DeviceStream
 from modtf.datasets.families.base import RuleData
-from modtf.tasks.families import FAMILIES
+from modtf.tasks.families import FAMILIES, with_free_rules
 from modtf.tasks.task import Task
 
 STEPS, FIRST, BATCH = 10, 60, 32  # crosses the border of a block of 64 steps, if a family has blocks
@@ -33,11 +33,19 @@ def assert_equal_but_for_last_bits(found, expected, setting):
         assert off.mean() < 1e-3
 
 
-def test_training_data(any_family, draw):
-    tasks, seeds = [any_family.replace(data_seed=d) for d in (0, 3)], [4, 5]
+@pytest.mark.parametrize(
+    ("arch", "options"),
+    [
+        pytest.param(arch, options, marks=[pytest.mark.slow] * (arch != "mlp"), id=f"{arch}{options}")
+        for arch in with_free_rules()
+        for options in ([{"search": "v1"}, {"search": "v2"}] if arch == "mha" else [{}])
+    ],
+)
+def test_training_data(arch, options, draw):
+    tasks, seeds = [Task(arch, num_rules=5, data_seed=d, **options) for d in (0, 3)], [4, 5]
     stream = DeviceStream(tasks, BATCH, seed=seeds)
     expected = draw(tasks, STEPS, batch_size=BATCH, seed=seeds, start_step=FIRST)
-    assert_equal_but_for_last_bits(made_by(stream), expected, any_family.setting)
+    assert_equal_but_for_last_bits(made_by(stream), expected, tasks[0].setting)
 
 
 def test_test_data_under_a_condition(draw):

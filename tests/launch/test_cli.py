@@ -119,6 +119,7 @@ def test_plugins_among_other_flags():
     assert plugins_given(given.split()) == ["a.py", "b"]
 
 
+@pytest.mark.slow
 def test_tensorflow_is_imported_in_silence():
     code = (
         "import os, modtf; "

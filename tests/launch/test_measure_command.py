@@ -69,13 +69,12 @@ def test_the_command(arrays, tmp_path):
 
 
 def test_the_example_ships_with_the_package_and_needs_no_file(tmp_path):
-    done = python("-c", WITHOUT_TENSORFLOW, "--example", "--permutations=5", cwd=tmp_path)
+    done = python("-c", WITHOUT_TENSORFLOW, "--example", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert EXAMPLE.stat().st_size < 200_000
     shown = (ROOT / "README.md").read_text("utf-8").split("modtf measure --example")[1].split("```")[1]
-    done = python("launch/measure.py", "--example", f"--out={tmp_path / 'again'}", cwd=ROOT)
     assert [line for line in shown.strip().splitlines() if line not in done.stdout] == []
-    pages = tmp_path / "again" / "measures.html", ROOT / "docs" / "example_report.html"
+    pages = tmp_path / module.EXAMPLE_OUT / "measures.html", ROOT / "docs" / "example_report.html"
     committed, again = (re.sub('base64,[^"]*', "", path.read_text("utf-8")) for path in pages)
     assert committed == again, "write docs/example_report.html again: modtf measure --example --out=FOLDER"
     frame = written(tmp_path / module.EXAMPLE_OUT)
@@ -126,7 +125,7 @@ def test_the_same_from_any_files(save, arrays, tmp_path, monkeypatch):
     files, found = save(tmp_path, arrays), []
     written = "modtf.routing.write_routing_report"
     monkeypatch.setattr(written, lambda layers, *_, **__: found.extend(layers))
-    measure(*files, "--permutations=0", f"--out={tmp_path / 'report'}")
+    measure(*files, "--permutations=0", "--analyses=none", f"--out={tmp_path / 'report'}")
     expected = modtf.measure_activations(arrays["activations"], arrays["labels"], permutations=0)
     np.testing.assert_equal([layer.mass.activation for layer in found], [e.mass.activation for e in expected])
     ours, others = ([layer.hard.values["alignment"].low for layer in one] for one in (found, expected))

@@ -33,12 +33,12 @@ def run(tmp_path, files, *flags):
     for path, arrays in zip(paths, files.values(), strict=True):
         np.savez(path, **arrays)
     flags = (*(f"--activations={path}" for path in paths), f"--out={tmp_path / 'out'}", *flags)
-    measure.main(given(measure, "--permutations=20", "--analyses=saturation", *flags))
+    measure.main(given(measure, "--permutations=20", "--analyses=none", *flags))
     return tmp_path / "out"
 
 
 def test_a_page_of_each_and_one_of_both(files, tmp_path, capsys):
-    out = run(tmp_path, files)
+    out = run(tmp_path, files, "--analyses=saturation")
     printed = capsys.readouterr().out
     verdict = re.findall("<li>(.*?)</li>", (out / "comparison.html").read_text())[:2]
     assert printed.splitlines()[-2:] == [re.sub("<.*?>", "", text) for text in verdict]
@@ -79,7 +79,7 @@ def test_a_page_of_each_and_one_of_both(files, tmp_path, capsys):
 
 
 def test_a_report_replaces_a_comparison(files, tmp_path):
-    out = run(tmp_path, files, "--permutations=0")
+    out = run(tmp_path, files, "--permutations=0", "--analyses=saturation")
     run(tmp_path, {"late": files["late"]}, "--permutations=0")
     names = {path.name for path in out.iterdir()}
     assert "measures.html" in names
@@ -90,14 +90,14 @@ def test_layers_with_different_names_are_named(files, tmp_path, capsys):
     """They are paired by position, which is wrong if one file lacks a layer of the other."""
     words = "early.npz: Layers are paired by position, but 2 of 2 pairs have different names, such as "
     files["early"]["layer_names"], files["late"]["layer_names"] = np.array(["b", "c"]), np.array(["c", "d"])
-    page = run(tmp_path, files) / "comparison.html"
+    page = run(tmp_path, files, "--permutations=0") / "comparison.html"
     assert capsys.readouterr().out.count(words) == 1
     assert page.read_text().count(words) == 1
     for names in (["b", "c"], None):
         files["late"] |= {"layer_names": np.array(names)} if names else {}
         if names is None:
             del files["late"]["layer_names"]
-        page = run(tmp_path, files) / "comparison.html"
+        page = run(tmp_path, files, "--permutations=0") / "comparison.html"
         assert "by position" not in capsys.readouterr().out + page.read_text()
 
 

@@ -9,7 +9,7 @@ from modtf.models.build import build
 CASES = [
     ("mlp", {}, ("modular_op", "modular", "monolithic")),
     ("mha", {}, ("modular_op", "modular", "monolithic")),
-    ("rnn", {}, ("modular_op", "modular")),
+    pytest.param("rnn", {}, ("modular_op", "modular"), marks=pytest.mark.slow),
     ("rnn", {"cell": "simple"}, ("modular_op", "modular", "monolithic")),
 ]
 WIDTH, RULES = 8, 3

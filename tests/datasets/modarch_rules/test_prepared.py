@@ -109,7 +109,7 @@ def test_sequences_have_static_shapes(mha) -> None:
     assert [len(example["target"]) for example in examples] == [3, 3, 10]
 
 
-def test_info(mlp, rnn) -> None:
+def test_info(mlp) -> None:
     info = mlp.info
     assert info.features["rule"].names == ["rule_0", "rule_1", "rule_2", "rule_3"]
     assert "Is a Modular Architecture Enough?" in info.citation
@@ -117,8 +117,8 @@ def test_info(mlp, rnn) -> None:
     assert "Rule-based tasks" in info.description
     assert info.dataset_size > 0
     assert "num_examples=300" in repr(info)
-    shapes = {name: np.shape(rnn.info.metadata[name]) for name in ("A", "B", "w")}
-    assert shapes == {"A": (2, 32, 32), "B": (2, 32, 32), "w": (32, 1)}
+    shapes = {name: np.shape(info.metadata[name]) for name in ("alpha", "beta")}
+    assert shapes == {"alpha": (4,), "beta": (4,)}
 
 
 def test_the_ground_truth_travels_with_the_data(mlp) -> None:

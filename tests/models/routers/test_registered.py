@@ -15,6 +15,7 @@ from modtf.models.kernels.sums import largest
 from modtf.models.routers import ROUTERS, default_variants, make_router
 from modtf.models.routers.base import RouterSetup
 from modtf.tasks.cell import VARIANTS
+from modtf.tasks.families import with_free_rules
 
 WIDTH, RULES = 5, 3
 SCORES = np.random.default_rng(0).standard_normal([2, RULES, 6])
@@ -37,6 +38,9 @@ def softmax(x):
     return shares / shares.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.parametrize(
+    "arch", [pytest.param(arch, marks=[pytest.mark.slow] * (arch != "mlp")) for arch in with_free_rules()]
+)
 def test_a_model_of_each_family(arch, other, random_batch):
     """Checks p, a member alone, the initial weights and the budget."""
     task = Task(arch, num_rules=RULES)

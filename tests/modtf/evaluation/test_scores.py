@@ -101,7 +101,11 @@ def evaluated(task, sizes, variant="modular", members=2):
 
 
 @pytest.mark.parametrize(
-    "options", [{"arch": "mlp", "setting": "classification"}, {"arch": "rnn", "target": "state"}]
+    "options",
+    [
+        {"arch": "mlp", "setting": "classification"},
+        pytest.param({"arch": "rnn", "target": "state"}, marks=pytest.mark.slow),
+    ],
 )
 def test_unequal_rules(options, small_sizes, batches):
     """Frequent and rare rules stand apart, and measures weight rules by their frequencies."""
