@@ -22,11 +22,11 @@ DOCS = Path(__file__).parents[1] / "docs"
 SCRIPTS = [path for path in sorted((DOCS / "scripts").glob("draw_*.py")) if "def texts(" in path.read_text()]
 assert SCRIPTS
 # of hundreds of models, up to a minute
-LONG = ("findings", "study", "misrouting", "routers", "cosine", "judged", "misrouting_cosine")
+LONG = [f"draw_{name}" for name in ("findings", "study", "misrouting", "routers")]
+LONG += [f"draw_{name}" for name in ("cosine", "judged", "misrouting_cosine")]
 
 MARKED = [
-    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem.removeprefix("draw_") in LONG))
-    for path in SCRIPTS
+    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in LONG)) for path in SCRIPTS
 ]
 
 

@@ -25,6 +25,7 @@ def test_names():
         find_config("rows_r8")
 
 
+@pytest.mark.slow
 def test_documents_are_those_of_the_stream(tmp_path):
     builder = tfds.builder("modarch_languages/rows_task1", data_dir=tmp_path)
     builder.download_and_prepare(download_config=tfds.download.DownloadConfig(max_examples_per_split=4))
