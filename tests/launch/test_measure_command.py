@@ -179,6 +179,7 @@ BAD = [
     ("--labels=domains", {}, "The array 'domains' does not exist in .*, which has activations, labels"),
     ("--documents=pages", {}, "array 'pages' does not exist"),
     ("--labels=absent.npy", {}, "absent.npy does not exist"),
+    ("--activations=absent.npz", {}, r"absent.npz does not exist. Expected a file or a folder"),
     ("", {"labels": np.array([{}] * TOKENS)}, "'labels' of .* cannot be read: it holds Python objects"),
     ("", {"activations": np.full((TOKENS, 4), "x")}, "is of type <U1; expected numbers"),
     ("", {"label_names": np.array(["a", "b"])}, "labels go up to 2, but there are 2 label_names"),

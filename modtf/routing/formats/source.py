@@ -172,7 +172,9 @@ def _check_path(path: Path) -> None:
     except (OSError, ValueError) as error:  # the path is too long, or has a null character
         raise ValueError(f"{str(path)[:99]!r} is not a path: {error}") from error
     if not exists:
-        raise ValueError(f"{path} does not exist.")
+        several = "," in path.name and all(Path(part).exists() for part in str(path).split(","))
+        hint = " Repeat --activations for each file." if several else " Expected a file or a folder."
+        raise ValueError(f"{path} does not exist.{hint}")
     if not path.is_file() and not path.is_dir():
         raise ValueError(f"{path} is a pipe or a device; expected a file or a folder. Copy it into a file.")
 

@@ -20,6 +20,7 @@ from modtf.routing.measuring import Estimate, LayerMeasures
 from modtf.routing.measuring.activations import Counted
 from modtf.routing.measuring.compare import Compared
 from modtf.routing.measuring.estimates import ADJUSTED
+from modtf.routing.measuring.results import ALL_TOKENS
 from modtf.routing.names import Names
 from modtf.routing.report.tables import upper_limit
 from modtf.routing.routing import Routing
@@ -59,6 +60,8 @@ def findings(layers: Sequence[LayerMeasures], names: Names, analysed: Mapping[st
     """Return the verdict: a sentence on labels, one on the load, and one of the most telling analysis."""
     known = [layer for layer in layers if ADJUSTED in layer.views[-1].values]
     found = [_information(known, names)] if known else []
+    if not known and len(layers[0].labels) == 1 and layers[0].label_names != (ALL_TOKENS,):
+        found = ["All tokens have one label, so information about labels cannot be measured."]
     found.append(load_sentence(layers, names, analysed["load"].table if "load" in analysed else None))
     quoted = [
         f"{ANALYSES[name].title}: {lower_first(analysed[name].sentences[0])}"

@@ -228,3 +228,12 @@ def test_spans_of_the_command_are_those_of_the_function(tmp_path):
         modtf.read_routing(
             {"experts": data["experts"], "num_experts": 6, "turns": data["turns"]}, spans="turns"
         )
+
+
+def test_one_label_says_that_nothing_can_be_measured():
+    experts = np.argsort(np.random.default_rng(0).random((2, 300, 4)))[..., :2]
+    for labels, expected in ((np.zeros(300, int), True), (None, False)):
+        given = {"experts": experts, "num_experts": 4, "documents": np.arange(300)}
+        routing = modtf.read_routing(given if labels is None else {**given, "labels": labels})
+        found = findings(routing.measure(permutations=2), routing.names, {})
+        assert found[0].startswith("All tokens have one label") == expected
