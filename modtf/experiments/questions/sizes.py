@@ -41,7 +41,7 @@ def film(cell: Cell, modules: int, kind: str, blocks: int = 4) -> int:
     return question + image + _classifier(cell, last, HIDDEN * e)
 
 
-@register_size("mac", 8.0e-9, 30.0, in_turn=True)
+@register_size("mac", 7.8e-9, 13.0, in_turn=True)  # on a core of an EPYC
 def mac(cell: Cell, modules: int, kind: str, cells: int = 12) -> int:
     """Return the parameters of `modtf.experiments.questions.networks.mac`."""
     e, d, words = cell.width, MEMORY * cell.width, cell.task.num_rules
