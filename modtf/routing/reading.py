@@ -33,7 +33,10 @@ def counted(arrays: Arrays, num_experts: int | None, shared: Sequence[int]) -> C
             "layers, experts]. Give counts[:, np.newaxis] for [documents, experts] of one layer, and "
             "counts[np.newaxis] for [layers, experts] of one document."
         )
-    counts = Counted(arrays["counts"]).counts
+    try:
+        counts = Counted(arrays["counts"]).counts
+    except ValueError as error:
+        raise ValueError(f"{arrays.source}: {error}") from error
     common = max(int(np.gcd.reduce(counts, axis=None)), 1)
     if common > 1:
         warn(
