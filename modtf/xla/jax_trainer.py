@@ -14,6 +14,8 @@ GROUPS = ("trainable_variables", "non_trainable_variables", "optimizer_variables
 def build_losses(model: keras.Model, shapes: Any) -> None:
     """Build what a compiled model builds from its first batch, from the shapes and types of a batch."""
     model._symbolic_build(data_batch=shapes)
+    for layer in model._flatten_layers():
+        layer.built = True  # also those that are not called, or Keras builds from the program's argument
 
 
 def keep_state(model: keras.Model, state: Sequence[Any]) -> None:

@@ -9,12 +9,13 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.xla]
 
 
-def test_as_single_steps_from_the_host_also_where_it_was_interrupted(tmp_path):
+@pytest.mark.parametrize("arch", ["mlp", "mha", "rnn"])
+def test_as_single_steps_from_the_host_also_where_it_was_interrupted(arch, tmp_path):
     pytest.importorskip("jax", reason="pip install '.[jax]'")
     from processes import succeeds
 
     environment = {"KERAS_BACKEND": "jax", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
-    succeeds(__file__, "mlp", tmp_path / "checkpoint.npz", env=environment)
+    succeeds(__file__, arch, tmp_path / "checkpoint.npz", env=environment)
 
 
 def main(arch, path):
