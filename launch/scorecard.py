@@ -122,7 +122,6 @@ def main(values: flags.FlagValues) -> None:
     card.write_card(out / CARD, submitted)
     warnings = [f"{arch} is left out: {why}" for arch, why in refused.items()]
     for owner, one in cards.items():
-        warnings += card.corrections_of(one, owner)
         if one["modtf"] != submitted["modtf"]:
             warnings.append(
                 f"{owner or 'The reference results'}: made by modtf {one['modtf']}, yours by "

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from functools import cache
 from pathlib import Path
 
@@ -10,8 +9,6 @@ import numpy as np
 import pytest
 
 from modtf.analysis.trained import how_corrected
-from modtf.experiments.modarch.scorecard import card
-from modtf.experiments.modarch.studies.scorecard import FULL
 from modtf.results import find_cells, load_activations, load_results
 from modtf.results.load import load_history
 from modtf.results.schema import ACTIVATION, HISTORY, RESULTS
@@ -102,17 +99,3 @@ def test_archives_name_their_corrections(path):
                 expected = recomputed(cell, row, value, one["draws"])
                 assert tables[name][row] == pytest.approx(expected, abs=1e-9)
                 assert tables[name][row] != value
-
-
-@pytest.mark.parametrize("path", [FULL.shipped(), STUDY / "scorecard_my_router.json"], ids=lambda p: p.stem)
-def test_scorecards_name_their_corrections(path, tmp_path):
-    read = card.read_card(path, FULL)
-    (one,) = read["corrections"]
-    now = {tuple(row[name] for name in card.MODEL[:4]): row["adaptation"] for row in read["rows"]}
-    old = {tuple(row[name] for name in card.MODEL[:4]): row["adaptation"] for row in one["old"]}
-    assert len(old) == len(one["old"]) > 0
-    assert all(0 < abs(now[model] - value) < 0.2 for model, value in old.items())
-    assert [one["commit"] in line for line in card.corrections_of(read, "")] == [True]
-    card.write_card(tmp_path / "card.json", read)
-    assert (tmp_path / "card.json").read_text() == path.read_text()
-    assert json.loads(path.read_text())["corrections"] == [one]

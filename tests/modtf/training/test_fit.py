@@ -119,12 +119,12 @@ def test_the_clip_rule_is_the_published_one(arch, stop):
 
 
 def test_seeds_are_the_models_own_unless_given(stop):
-    streamed, model = stop("stream"), build(TASKS, "modular", 4, [5, 6])
+    streamed, model = stop("training_batches"), build(TASKS, "modular", 4, [5, 6])
     given: list = [(TASKS, None), (TASKS, [1, 2]), (Population.of(TASKS, [3, 4]), None)]
     for task, seed in given:
         with pytest.raises(BeginsError):
             train(model, task, 2, seed=seed, verbose=False)
-    assert [call.args[0].seeds for call in streamed.call_args_list] == [(5, 6), (1, 2), (3, 4)]
+    assert [call.args[1].seeds for call in streamed.call_args_list] == [(5, 6), (1, 2), (3, 4)]
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -13,7 +13,6 @@ from modtf.analysis.rows import OUT, performance_rows
 from modtf.analysis.study import Study
 from modtf.base.files import read_text, write_text
 from modtf.base.version import __version__
-from modtf.base.words import plural
 from modtf.experiments.modarch.fixed_routing import CLAMPED
 from modtf.experiments.modarch.studies.scorecard import (
     MEASURES,
@@ -82,7 +81,7 @@ def rates_in_short(card: Mapping[str, Any]) -> list[str]:
 CHECKPOINT = "last"
 MODEL = ["arch", "variant", "model_options", "data_seed", "num_modules", "num_parameters"]
 OURS = "this run"
-PARTS = ("search", "rows", "corrections")  # lists; "corrections" is what was corrected after training
+PARTS = ("search", "rows")  # lists
 LOSS, LOSS_OUT = "loss", "loss_out"  # in and out of distribution
 
 
@@ -107,7 +106,7 @@ def _records(cells: Sequence[Cell], out: str | Path) -> list[dict[str, Any]]:
 
 
 def write_card(path: str | Path, card: Mapping[str, Any]) -> None:
-    """Write a card, a line for every search, model and correction."""
+    """Write a card, a line for every search and model."""
     text = json.dumps({**card, **{part: [] for part in PARTS if part in card}}, indent=1)
     for part in PARTS:
         lines = ",\n".join(f"  {json.dumps(line)}" for line in card.get(part, ()))
@@ -129,7 +128,6 @@ def read_card(path: Any, frozen: Frozen, owner: str = "") -> dict[str, Any]:
             if unknown:
                 raise ValueError(f"no learning rate of {min(unknown)}")
             rows_of(card, frozen, owner)
-            corrections_of(card, owner)
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             f"{path} is not a scorecard ({error!r}). Give the JSON file that modtf scorecard wrote."
@@ -185,15 +183,6 @@ def rows_of(card: Mapping[str, Any], frozen: Frozen, owner: str = "") -> pd.Data
         place="",
     )
     return conform(rows, COLUMNS, "The card").assign(protocol=frozen.version, folder=owner)
-
-
-def corrections_of(card: Mapping[str, Any], owner: str) -> list[str]:
-    """Return what was corrected in a card after training, one line a correction."""
-    return [
-        f"{owner or 'The reference results'}: {one['measure']} of {plural(len(one['old']), 'model')} was "
-        f"corrected (commit {one['commit']}): {one['change']}."
-        for one in card.get("corrections", [])
-    ]
 
 
 def study_of(frozen: Frozen, cards: Mapping[str, Mapping[str, Any]]) -> Study:
