@@ -43,7 +43,7 @@ CELLS = {
     "sqoop.py:sqoop_long_tuning": (4, "a18801349482cff8"),
     "corruptions.py:corruptions_rates": (2, "f90d187231c668bf"),
     "corruptions.py:corruptions_told": (4, "888d24791d8ae646"),
-    "languages.py:search": (75, "b4b7fe73e36f5883"),
+    "languages.py:search": (92, "5b8abda411cfda22"),
     "vqa.py:vqa_ten_times": (5, "ebf5c0b23766b02a"),
     "vqa.py:vqa_spatial": (3, "483c1619f9547780"),
     "vqa.py:vqa_spatial_tuning": (2, "bfc781e83074cd7d"),
