@@ -64,8 +64,8 @@ def test_tables_and_figures_show_them(finished):
     study = modtf.Study.read(finished[0])
     assert "my_model (experts=5)" in study.table()
     (picture,) = study.figure("activation")
-    titles = [axes.get_title() for axes in picture.figure.axes]
-    assert any("my_model (experts=5)" in title for title in titles), titles
+    words = [text.get_text() for axes in picture.figure.axes for text in axes.texts]
+    assert any("my_model (experts=5)" in text for text in words), words
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import draw_open_questions
 import draw_seeds
-import judge_analyses
 import misrouting
 import numpy as np
 import open_questions
@@ -185,13 +184,3 @@ def test_known_losses_give_known_answers():
     assert "| MLP | gt_modular | 1.45 " in lines["noise"]
     assert "gt_modular, modular, monolithic | 2.00 (2.00 to 2.00) | 4.00" in lines["rules"]
     assert "| MLP | modular | 4.00 (4.00 to 4.00) | 5.00" in lines["harder"]
-
-
-PAGE = Path(__file__).parents[1] / "docs" / "measure_values.md"
-
-
-@pytest.mark.slow
-def test_the_table_is_that_of_the_script():
-    table = judge_analyses.table()
-    assert table.count("\n") == 10
-    assert table in PAGE.read_text(encoding="utf-8")
