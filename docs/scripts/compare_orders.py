@@ -21,7 +21,7 @@ import modtf
 from modtf.analysis.intervals import intervals
 from modtf.experiments.languages.family import ACTIVE, LANGUAGE, LAYERS, LOAD, WORD
 from modtf.experiments.modarch.scorecard import card
-from modtf.experiments.modarch.studies.scorecard import FULL, ORACLE
+from modtf.experiments.modarch.studies.scorecard import FULL
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.families import IID
 
@@ -31,16 +31,22 @@ COLOURS = {8: "#0072B2", 4: "#009E73", 2: "#E69F00", 1: "#CC79A7"}  # by the num
 Array = NDArray[np.float64]
 
 
-def spearman(first: Array, second: Array) -> float:
+def spearman(first: Array, second: Array, group: Array | None = None) -> float:
     """Return the rank correlation of two rows of values.
+
+    With `group` the mean rank of every group is first taken from its ranks.
 
     Example:
         >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.3, 0.2]))
         0.5
     """
-    ranks = [rankdata(values) - (len(values) + 1) / 2 for values in (first, second)]
-    length = np.sqrt((ranks[0] @ ranks[0]) * (ranks[1] @ ranks[1]))
-    return float(ranks[0] @ ranks[1] / length) if length else 0.0
+    group = np.zeros(len(first)) if group is None else group
+    one, other = rankdata(first), rankdata(second)
+    for name in np.unique(group):
+        for ranks in (one, other):
+            ranks[group == name] -= ranks[group == name].mean()
+    length = np.sqrt((one @ one) * (other @ other))
+    return float(one @ other / length) if length else 0.0
 
 
 def places(losses: Sequence[Array]) -> Array:
@@ -108,16 +114,6 @@ def held_out(statistic: Array, values: Array) -> float:
         errors.append(slope * statistic[router] + offset - values[router])
         alone.append(values[others].mean() - values[router])
     return float(1 - np.sum(np.square(errors)) / np.sum(np.square(alone)))
-
-
-def partial_spearman(first: Array, second: Array, group: Array) -> float:
-    """Return the rank correlation after the mean rank of every group is taken from its ranks."""
-    ranks = [rankdata(values) for values in (first, second)]
-    for values in ranks:
-        for name in np.unique(group):
-            values[group == name] -= values[group == name].mean()
-    length = np.sqrt((ranks[0] @ ranks[0]) * (ranks[1] @ ranks[1]))
-    return float(ranks[0] @ ranks[1] / length) if length else 0.0
 
 
 def read() -> modtf.Study:
@@ -200,7 +196,7 @@ def answers(found: pd.DataFrame) -> str:
         ["reliability of the order in the rule tasks", f"{reliability(halves(tables)):.2f}"],
         ["reliability of the order in languages", f"{reliability(halves([excess])):.2f}"],
         ["language bits against loss, all routers", f"{spearman(bits, values):+.2f}"],
-        ["the same at equal numbers of active experts", f"{partial_spearman(bits, values, number):+.2f}"],
+        ["the same at equal numbers of active experts", f"{spearman(bits, values, number):+.2f}"],
     ]
     rows += [
         [f"held-out R2 of {measure.replace('_', ' ')}, {layer}", f"{held_out(column, values):.2f}"]
@@ -225,7 +221,7 @@ def picture(found: pd.DataFrame, level: float) -> Figure:
                 bits[name], mean, yerr=[[mean - low], [high - mean]], fmt="o", color=colour, ms=5,
                 label=None if place else label,
             )  # fmt: skip
-            if not learned[means.index.get_loc(name)] or name == ORACLE:
+            if not learned[means.index.get_loc(name)]:
                 axes.annotate(str(name), (bits[name], mean), (4, 4), textcoords="offset points", fontsize=8)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)

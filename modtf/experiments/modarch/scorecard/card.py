@@ -29,6 +29,12 @@ from modtf.results.schema import COLUMNS, conform
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import FAMILIES, IID
 
+CHECKPOINT = "last"
+MODEL = ["arch", "variant", "model_options", "data_seed", "num_modules", "num_parameters"]
+OURS = "this run"
+PARTS = ("search", "rows")  # lists
+LOSS, LOSS_OUT = "loss", "loss_out"  # in and out of distribution
+
 
 def search_of(trials: Mapping[float, Cell], out: str | Path) -> dict[str, Any]:
     """Return the line of a card for finished trials in the folder `out`, by learning rate.
@@ -76,13 +82,6 @@ def rates_in_short(card: Mapping[str, Any]) -> list[str]:
         f"best of {', '.join(line['losses'])} by validation loss on {tasks}."
         for line in card["search"]
     ]
-
-
-CHECKPOINT = "last"
-MODEL = ["arch", "variant", "model_options", "data_seed", "num_modules", "num_parameters"]
-OURS = "this run"
-PARTS = ("search", "rows")  # lists
-LOSS, LOSS_OUT = "loss", "loss_out"  # in and out of distribution
 
 
 def card_of(frozen: Frozen, cells: Sequence[Cell], search: Search, out: str | Path) -> dict[str, Any]:
