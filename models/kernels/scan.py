@@ -1,7 +1,8 @@
 """All tokens of a modular recurrence as one operation with a gradient of its own.
 
-One product per token maps [x ; h] to the gates of all modules. TensorFlow's own gradient would copy every
-tensor of every token into lists. Here each tensor is written once, tokens outermost, and little is kept: the
+One product per token maps [x ; h] to the gates of all modules. At the first token h is 0, so nothing that
+reads h is multiplied. TensorFlow's own gradient would copy every tensor of every token into lists. Here each
+tensor is written once, tokens outermost, and little is kept: the
 gates, or the scores and the two products behind the gates if modules score themselves.
 """
 
@@ -57,6 +58,12 @@ class ScanLayout:
     def reads(self) -> list[slice]:
         """Return the rows of [x ; h] that each product reads."""
         return [slice(0, self.inputs), slice(self.inputs, None)] if self.scored else [slice(None)]
+
+    def read(self, product: int, first: bool) -> slice | None:
+        """Return the rows of [x ; h] that a product reads: at the first token those of x, or None."""
+        if not first:
+            return self.reads[product]
+        return None if product else slice(0, self.inputs)
 
     def product(self, a, b):
         """Multiply matrices by matrices."""
@@ -129,19 +136,20 @@ class ScanGradient:
             "gates": layout.gate_scratch(),
         }
 
-        def step(i, carry):
+        def step(i, carry, first=False):
             n = layout.num_tokens - 1 - i
-            return self._step(n, row(of_hidden, n), row(of_activation, n), *carry)
+            return self._step(n, row(of_hidden, n), row(of_activation, n), *carry, first=first)
 
         carry = zeros, layout.scratch(), layout.zeros(layout.states, *layout.by_state)
-        gradients, _, _ = ops.fori_loop(0, layout.num_tokens, step, carry)
+        carry = ops.fori_loop(0, layout.num_tokens - 1, step, carry)
+        gradients, _, _ = step(layout.num_tokens - 1, carry, first=True)
         (of_routing,) = gradients["routing"] or (ops.zeros_like(self.routing),)
         of_score = ops.zeros_like(self.score)
         if layout.scored:
             of_score = ops.stack([ops.sum(sums, axis=-1, keepdims=True) for sums in gradients["score"]])
         return gradients["tokens"], of_routing, of_score, *gradients["kernels"]
 
-    def _step(self, n, of_hidden, of_p, gradients, scratch, of_states):
+    def _step(self, n, of_hidden, of_p, gradients, scratch, of_states, first):
         """Go back through token n."""
         layout, cell, kept = self.layout, self.cell, self.kept
         inputs, p = row(kept["inputs"], n), row(self.activation, n)
@@ -157,17 +165,20 @@ class ScanGradient:
         by_gate, by_state = cell.gradient(activated, squashed, states, upstream)
         gate_scratch, of_gates = join_parts(gradients["gates"], by_gate)
         of_products, of_score = self._of_products(n, of_p, of_gates, gradients["score"])
-        of_inputs = [layout.product(k, of) for k, of in zip(self.transposed, of_products, strict=True)]
-        of_kernels = [
-            of_kernel + layout.product(of, ops.transpose(inputs[:, rows], [0, 2, 1]))
-            for of_kernel, of, rows in zip(gradients["kernels"], of_products, layout.reads, strict=True)
-        ]
-        if not layout.scored:
+        of_inputs, of_kernels = [], []
+        for k, (of, of_kernel) in enumerate(zip(of_products, gradients["kernels"], strict=True)):
+            if (rows := layout.read(k, first)) is not None:
+                transposed = self.transposed[k][:, : layout.inputs] if first else self.transposed[k]
+                of_inputs.append(layout.product(transposed, of))
+                of_kernel = _plus(of_kernel, layout.product(of, ops.transpose(inputs[:, rows], [0, 2, 1])))
+            of_kernels.append(of_kernel)
+        if not layout.scored and not first:
             of_inputs = [of_inputs[0][:, : layout.inputs], of_inputs[0][:, layout.inputs :]]
         scratch, direct = sum_modules(scratch, n, [of for of in by_state if of is not None])
         sums = iter(direct)
         of_states = [0.0 if of is None else next(sums) for of in by_state]
-        of_states[0] = of_states[0] + of_inputs[1]
+        if not first:
+            of_states[0] = of_states[0] + of_inputs[1]
         gradients = {
             "tokens": with_row(gradients["tokens"], n, of_inputs[0]),
             "routing": tuple(with_row(rows, n, of_p) for rows in gradients["routing"]),
@@ -203,6 +214,14 @@ class ScanGradient:
             )
             sums.append(of + lane_sums(of_scores * ops.relu(product)))
         return gradients, tuple(sums)
+
+
+def _plus(kernel, columns):
+    """Add values to the first columns of a kernel."""
+    count = columns.shape[2]
+    if count == kernel.shape[2]:
+        return kernel + columns
+    return ops.concatenate([kernel[:, :, :count] + columns, kernel[:, :, count:]], axis=2)
 
 
 def vector_jacobian(function: Callable[[Any], Any], x: Any, upstream: Any) -> Any:
@@ -273,15 +292,18 @@ class Scan:
         cell, layout = self.cell, self.layout
         driven = self._ahead(kernels[0], tokens)
 
-        def step(n, carry):
+        def product(s, n, inputs, first):
+            if s == 0 and driven is not None:
+                return product_row(driven, n)
+            if (rows := layout.read(s, first)) is None:
+                return ops.zeros(layout.by_gate, layout.dtype)
+            kernel = kernels[s][:, :, : layout.inputs] if first else kernels[s]
+            return ops.reshape(layout.product(kernel, inputs[:, rows]), layout.by_gate)
+
+        def step(n, carry, first=False):
             kept, scratch, states = carry
             inputs = ops.concatenate([row(tokens, n), states[0]], axis=1)
-            products = [
-                ops.reshape(layout.product(kernel, inputs[:, rows]), layout.by_gate)
-                if s or driven is None
-                else product_row(driven, n)
-                for s, (kernel, rows) in enumerate(zip(kernels, layout.reads, strict=True))
-            ]
+            products = [product(s, n, inputs, first) for s in range(len(kernels))]
             activated = cell.activate(total(products))
             new = {"inputs": inputs, "states": states[1:]}
             if layout.scored:
@@ -301,7 +323,7 @@ class Scan:
 
         keep = self._keep(products=driven is None)
         carry = keep, layout.scratch(), layout.zeros(layout.states, *layout.by_state)
-        kept, _, last = ops.fori_loop(0, layout.num_tokens, step, carry)
+        kept, _, last = ops.fori_loop(1, layout.num_tokens, step, step(0, carry, first=True))
         if driven is not None:
             kept["gates"] = driven, self._ahead(kernels[1], kept["inputs"][:, :, layout.inputs :])
         return kept, last
