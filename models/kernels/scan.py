@@ -138,7 +138,7 @@ class ScanGradient:
 
         def step(i, carry, first=False):
             n = layout.num_tokens - 1 - i
-            return self._step(n, row(of_hidden, n), row(of_activation, n), *carry, first=first)
+            return self._step(n, row(of_hidden, n), row(of_activation, n), first, *carry)
 
         carry = zeros, layout.scratch(), layout.zeros(layout.states, *layout.by_state)
         carry = ops.fori_loop(0, layout.num_tokens - 1, step, carry)
@@ -149,7 +149,7 @@ class ScanGradient:
             of_score = ops.stack([ops.sum(sums, axis=-1, keepdims=True) for sums in gradients["score"]])
         return gradients["tokens"], of_routing, of_score, *gradients["kernels"]
 
-    def _step(self, n, of_hidden, of_p, gradients, scratch, of_states, first):
+    def _step(self, n, of_hidden, of_p, first, gradients, scratch, of_states):
         """Go back through token n."""
         layout, cell, kept = self.layout, self.cell, self.kept
         inputs, p = row(kept["inputs"], n), row(self.activation, n)
