@@ -136,6 +136,12 @@ class Router(keras.layers.Layer):
             raise ValueError(f"k={k} is not valid; expected at most {among}, the number of modules.")
         return int(k)
 
+    @property
+    def is_told(self) -> bool:
+        """Return whether the router gets the rule where the network must not: if p follows the rule, even
+        if an instance also samples, and so takes back `depends_only_on_rule`."""
+        return type(self).depends_only_on_rule
+
     # A router defines these.
 
     def call(self, rule=None, rule_features=None, scores=None):

@@ -297,9 +297,9 @@ class CorruptionsNetwork(SummedLosses, ModularModel):
             self._make_routed(router)
 
     def _make_routed(self, router: Any) -> None:
-        if router.depends_only_on_rule:
+        if router.is_told:
             raise ValueError(
-                f"variant={self.variant!r} routes by the rule alone, but this network does not receive the "
+                f"variant={self.variant!r} routes by the rule, but this network does not receive the "
                 "corruption. Choose a router that reads scores, such as that of the variant routed."
             )
         self.router = router

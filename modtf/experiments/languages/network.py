@@ -71,8 +71,7 @@ class LanguageModel(ModularModel):
     """Two layers of causal attention and routed experts, learned positions.
 
     All experts are computed, then weighted. The router reads a linear map of the normed token, without bias.
-    The language is hidden from the network, and from every router whose p is not a function of the rule
-    alone. A document longer than those of training repeats the last position.
+    The language is hidden from the network, and from every router that does not follow it (`is_told`). A document longer than those of training repeats the last position.
 
     Options:
         hidden: hidden units of an expert; the width by default.
@@ -112,7 +111,7 @@ class LanguageModel(ModularModel):
             block, router = getattr(self, place), self.routers[place]
             x = block.attended(x, tokens)
             normed = block.expert_norm(x)
-            known = visible if router.depends_only_on_rule else ops.zeros_like(visible)
+            known = visible if router.is_told else ops.zeros_like(visible)
             p[place], scores[place] = self.route_with_scores(
                 known, None, partial(self._scores, place, normed), place
             )

@@ -207,7 +207,7 @@ def test_a_router_chooses_between_seven_modules_and_a_skip(features):
 
 def test_what_is_refused():
     task = modtf.Task("corruptions")
-    with pytest.raises(ValueError, match="variant='modular_op' routes by the rule alone"):
+    with pytest.raises(ValueError, match="variant='modular_op' routes by the rule"):
         modtf.build(task, "modular_op", 4)
     with pytest.raises(ValueError, match="label='sum' is not known; expected one of multi_hot, mean"):
         modtf.build(task, "labelled", 4, label="sum")

@@ -110,6 +110,19 @@ def test_the_language_is_hidden(variant):
     assert np.abs(told(features)["target"] - told(other)["target"]).max() > 1e-3
 
 
+def test_fixed_routing_follows_the_language_also_when_it_is_sampled():
+    """Each layer draws its own tenth of wrong experts; half of each weight on wrong experts is a row."""
+    features, _ = batch(TASK, 64)
+    right = np.eye(3)[features["rule"].numpy()]
+    drawn = modtf.build(TASK, "clamped", WIDTH, router={"amount": 0.1, "hard": True})(features)
+    wrong = [(drawn[f"activation_{layer}"].numpy() * (1 - right)).sum(axis=2) for layer in ("layer1", "layer2")]
+    assert [set(np.unique(each)) for each in wrong] == [{0, 1}, {0, 1}]
+    assert np.mean(wrong, axis=(1, 2)) == pytest.approx([0.1, 0.1], abs=0.02)
+    assert np.mean(wrong[0] * wrong[1]) == pytest.approx(0.01, abs=0.006)
+    mixed = modtf.build(TASK, "clamped", WIDTH, router={"amount": 0.5})(features)["activation_layer1"]
+    np.testing.assert_allclose(mixed, 0.5 * right + 0.25 * (1 - right), atol=1e-6)
+
+
 def test_no_position_sees_later_words():
     model = modtf.build(TASK, "modular", WIDTH)
     features, _ = batch(TASK)
