@@ -123,7 +123,7 @@ def read() -> modtf.Study:
 
 def models(study: modtf.Study) -> pd.DataFrame:
     """Return loss and statistics of every language model: router, data_seed, loss, and `STATISTICS`."""
-    names = {cell.folder: name for name, cell in study_file("languages").reported()}
+    names = {cell.folder: name for name, cell in study_file("languages").ROWS.reported()}
     rows = study.results[study.results["condition"].astype(str) == IID].astype({"place": str, "measure": str})
     rows = rows.assign(router=rows["folder"].astype(str).str.rsplit("/").str[-1].map(names))
     rows = rows.dropna(subset="router")

@@ -1,9 +1,11 @@
 """Evaluate models of the study `misrouting` under other routings than they were trained with.
 
     python docs/scripts/evaluate_misrouting.py studies/misrouting docs/study/misrouting_crossed.csv.gz
+    python docs/scripts/evaluate_misrouting.py studies/cross docs/study/languages_crossed.csv.gz
 
 A model trained with sampled routing is evaluated with the matrix that was sampled from, and with perfect
-routing. The model trained with perfect routing is evaluated with every other routing of its task type. The
+routing. The model trained with perfect routing is evaluated with every other routing of its task type. In
+languages the oracle and the models of `languages.py:cross` are evaluated under each other's routing. The
 script needs the study's folder for the weights. It skips cells that the table already holds.
 """
 
@@ -32,6 +34,11 @@ def asked(cell: Cell) -> list[dict[str, Any]]:
     """Return the routings under which the model of a cell is evaluated: options of `clamped`.
 
     They are those of the study `misrouting`, whatever study the cell belongs to."""
+    if cell.task.arch == "languages" and cell.variant in ("clamped", "gt_modular"):
+        wrong = study_file("languages").WRONG.values()
+        return [{**RULES}, *({**RULES, **options} for _, options in wrong)]
+    if cell.variant != "clamped":
+        return []
     trained = {**RULES, **cell.router}
     if "until_step" in trained:  # wrong in a part of training, evaluated with perfect routing already
         never = trained["from_step"] == trained["until_step"]
@@ -58,7 +65,7 @@ def crossed(cell: Cell, folder: Path) -> pd.DataFrame:
     conditions = (FAMILIES[cell.task.arch].headline,)
     sizes = replace(cell.protocol.evaluation, conditions=conditions, **few)
     for routing in asked(cell):
-        other = build_cell(replace(cell, router=routing), cell.population)
+        other = build_cell(replace(cell, variant="clamped", router=routing), cell.population)
         for ours, theirs in zip(other.trainable_variables, model.trainable_variables, strict=True):
             ours.assign(theirs)
         found = modtf.evaluate(other, cell.population, evaluation=sizes)
@@ -85,7 +92,6 @@ if __name__ == "__main__":
     tables = [pd.read_csv(given.table)] if given.table.exists() else []
     known = {name for table in tables for name in table["cell"]}
     for one in tqdm(find_cells(given.results), desc="cells"):
-        is_new = one.definition.variant == "clamped" and one.definition.hash not in known
-        if one.is_finished and is_new and asked(one.definition):
+        if one.is_finished and one.definition.hash not in known and asked(one.definition):
             tables.append(crossed(one.definition, one.path))
             write_table(given.table, pd.concat(tables))

@@ -5,15 +5,27 @@
     modtf sweep --study=docs/studies/languages.py --out=studies/languages
 
 Corpora of the law `rows` with eight languages, 4,000 steps, a learning rate that falls to 0 as a cosine: 25
-cells, and 92 trials of 1,000 steps. The rule tasks are those of the scorecard, with its protocol and its
-rates; it holds nine of the routers, and these commands train the others, 22 cells with 55 trials:
+cells, and 92 trials of 1,000 steps. Three more parts are trained in the same way, each after its search,
+whose table is `docs/study/languages_PART_search.csv.gz`: 75 trials and 25 cells of the law `classes`, 12
+and 4 of larger models, 6 and 2 of fixed routing that is wrong for some tokens (`cross`):
+
+    modtf sweep --study=docs/studies/languages.py:classes_search --out=studies/classes_search
+    modtf sweep --study=docs/studies/languages.py:classes --out=studies/classes
+    modtf sweep --study=docs/studies/languages.py:larger_search --out=studies/larger_search
+    modtf sweep --study=docs/studies/languages.py:larger --out=studies/larger
+    modtf sweep --study=docs/studies/languages.py:cross_search --out=studies/cross_search
+    modtf sweep --study=docs/studies/languages.py:cross --out=studies/cross
+
+The rule tasks are those of the scorecard, with its protocol and its rates; it holds nine of the routers, and
+these commands train the others, 22 cells with 55 trials:
 
     modtf sweep --study=docs/studies/languages.py:rules_search --out=studies/rules_search
     python docs/scripts/write_search.py studies/rules_search docs/study/languages_rules_search.csv.gz
     modtf sweep --study=docs/studies/languages.py:rules --out=studies/rules
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -26,7 +38,7 @@ from modtf.studies.grid import Grid, grid
 
 STEPS, SEARCH_STEPS = 4_000, 1_000
 RATES = (1e-2, 2e-2, 4e-2)  # at the first step
-FARTHER = 8e-2  # is tried, too, where the largest rate was best
+FARTHER = 8e-2  # is tried, too, where the largest rate was best under `rows`; it was best nowhere
 CORPORA, TUNED_ON = tuple(range(10, 16)), (5, 6)
 #: of a trial, whose validation loss alone is read
 FEW = {"training.evaluations": 1, "evaluation.batches": 20, "evaluation.conditions": ()}
@@ -59,61 +71,128 @@ LEARNED: dict[str, tuple[str, dict[str, Any]]] = {
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     name: (name, {}) for name in ("gt_modular", "modular_op", "uniform", "hash", "monolithic")
 }
+#: trained with wrong experts for some tokens: a tenth of the tokens, or half of each token's weight
+WRONG: dict[str, tuple[str, dict[str, Any]]] = {
+    "a tenth sampled wrong": ("clamped", {"amount": 0.1, "hard": True}),
+    "half of each weight wrong": ("clamped", {"amount": 0.5}),
+}
 RESULTS = Path(__file__).parents[1] / "study"
-SEARCHED, RULES_SEARCHED = RESULTS / "languages_search.csv.gz", RESULTS / "languages_rules_search.csv.gz"
+RULES_SEARCHED = RESULTS / "languages_rules_search.csv.gz"
 
 
-def _options(name: str, steps: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Part:
+    """Routers on corpora of one law, at one size."""
+
+    searched: str
+    routers: Mapping[str, tuple[str, dict[str, Any]]]
+    law: str = "rows"
+    width: int = 32
+    corpora: tuple[int, ...] = CORPORA
+    farther: bool = False
+
+    def trials(self) -> Iterator[tuple[str, float, modtf.Cell]]:
+        """Yield name, starting rate and cell of every trial; the farther ones once the others are done."""
+        losses = self._losses()
+        for name in self.routers:
+            tried = {rate: self._trial(name, rate) for rate in RATES}
+            yield from ((name, rate, cell) for rate, cell in tried.items())
+            found = [losses.get(cell.folder, float("nan")) for cell in tried.values()]
+            if self.farther and min(found) == found[-1]:
+                yield name, FARTHER, self._trial(name, FARTHER)
+
+    def reported(self) -> Iterator[tuple[str, modtf.Cell]]:
+        """Yield name and cell of every router whose search is complete, on the reported corpora."""
+        found: dict[str, dict[float, float]] = {}
+        losses = self._losses()
+        for name, rate, cell in self.trials():
+            found.setdefault(name, {})[rate] = losses.get(cell.folder, float("nan"))
+        for name, by_rate in found.items():
+            if all(loss == loss for loss in by_rate.values()):
+                yield name, self._cell(name, min(by_rate, key=by_rate.__getitem__), STEPS, self.corpora)
+
+    def _losses(self) -> Mapping[str, float]:
+        path = RESULTS / f"{self.searched}.csv.gz"
+        return losses_of(path, max) if path.exists() else {}
+
+    def _trial(self, name: str, rate: float) -> modtf.Cell:
+        return self._cell(name, rate, SEARCH_STEPS, TUNED_ON, **FEW)
+
+    def _cell(
+        self, name: str, rate: float, steps: int, corpora: tuple[int, ...], **protocol: Any
+    ) -> modtf.Cell:
+        variant, options = self.routers[name]
+        options = options_of(name, options, steps)
+        point: Grid = grid(
+            arch="languages",
+            variant=variant,
+            preset="paper",
+            law=self.law,
+            width=self.width,
+            members=tuple((corpus, 0) for corpus in corpora),
+            **{f"router.{option}": value for option, value in options.items()},
+            **{"training.steps": steps, "training.learning_rate": rate},
+            **protocol,
+        )
+        [cell] = point.cells()
+        return cell
+
+
+LARGER = ("dense", "top-2, penalty", "top-1, penalty", "hash")
+ROWS = Part("languages_search", LEARNED | OTHERS, farther=True)
+CLASSES = Part("languages_classes_search", LEARNED | OTHERS, law="classes")
+LARGE = Part(
+    "languages_larger_search",
+    {name: (LEARNED | OTHERS)[name] for name in LARGER},
+    width=64,
+    corpora=CORPORA[:3],
+)
+CROSS = Part("languages_cross_search", WRONG)
+
+
+def options_of(name: str, options: Mapping[str, Any], steps: int) -> dict[str, Any]:
     """Return the options of a router that trains for `steps`."""
-    options = (LEARNED | OTHERS)[name][1]
-    return {**options, "steps": steps * 2 // 3} if name == ANNEALED else options
-
-
-def _cell(name: str, rate: float, steps: int, corpora: Sequence[int], **protocol: Any) -> modtf.Cell:
-    options = {f"router.{option}": value for option, value in _options(name, steps).items()}
-    point: Grid = grid(
-        arch="languages",
-        variant=(LEARNED | OTHERS)[name][0],
-        preset="paper",
-        members=tuple((corpus, 0) for corpus in corpora),
-        **options,
-        **{"training.steps": steps, "training.learning_rate": rate},
-        **protocol,
-    )
-    [cell] = point.cells()
-    return cell
-
-
-def trials() -> Iterator[tuple[str, float, modtf.Cell]]:
-    """Yield name, starting rate and cell of every trial; the farther ones once the others are done."""
-    losses = _losses(SEARCHED, max) if SEARCHED.exists() else {}
-    for name in LEARNED | OTHERS:
-        tried = {rate: _cell(name, rate, SEARCH_STEPS, TUNED_ON, **FEW) for rate in RATES}
-        yield from ((name, rate, cell) for rate, cell in tried.items())
-        found = [losses.get(cell.folder, float("nan")) for cell in tried.values()]
-        if min(found) == found[-1]:
-            yield name, FARTHER, _cell(name, FARTHER, SEARCH_STEPS, TUNED_ON, **FEW)
+    return {**options, "steps": steps * 2 // 3} if name == ANNEALED else {**options}
 
 
 def search() -> list[modtf.Cell]:
     """Return every router at every starting rate, on corpora that are not reported."""
-    return [cell for *_, cell in trials()]
-
-
-def reported() -> Iterator[tuple[str, modtf.Cell]]:
-    """Yield the name and the cell of every router whose search is complete, on the reported corpora."""
-    found: dict[str, dict[float, float]] = {}
-    losses = _losses(SEARCHED, max)
-    for name, rate, cell in trials():
-        found.setdefault(name, {})[rate] = losses.get(cell.folder, float("nan"))
-    for name, by_rate in found.items():
-        if all(loss == loss for loss in by_rate.values()):
-            yield name, _cell(name, min(by_rate, key=by_rate.__getitem__), STEPS, CORPORA)
+    return [cell for *_, cell in ROWS.trials()]
 
 
 def cells() -> list[modtf.Cell]:
     """Return every router at its rate, on the reported corpora."""
-    return [cell for _, cell in reported()]
+    return [cell for _, cell in ROWS.reported()]
+
+
+def classes_search() -> list[modtf.Cell]:
+    """Return the trials of the law `classes`."""
+    return [cell for *_, cell in CLASSES.trials()]
+
+
+def classes() -> list[modtf.Cell]:
+    """Return every router at its rate, on corpora of the law `classes`."""
+    return [cell for _, cell in CLASSES.reported()]
+
+
+def larger_search() -> list[modtf.Cell]:
+    """Return the trials of four routers in a model of twice the width, and twice the hidden units."""
+    return [cell for *_, cell in LARGE.trials()]
+
+
+def larger() -> list[modtf.Cell]:
+    """Return these four at their rates, on three of the reported corpora."""
+    return [cell for _, cell in LARGE.reported()]
+
+
+def cross_search() -> list[modtf.Cell]:
+    """Return the trials of fixed routing that is wrong for some tokens."""
+    return [cell for *_, cell in CROSS.trials()]
+
+
+def cross() -> list[modtf.Cell]:
+    """Return fixed routing that is wrong for some tokens, at its rates."""
+    return [cell for _, cell in CROSS.reported()]
 
 
 def rules_trials() -> Iterator[tuple[str, str, dict[float, modtf.Cell]]]:
@@ -121,7 +200,7 @@ def rules_trials() -> Iterator[tuple[str, str, dict[float, modtf.Cell]]]:
     for arch, protocol in FULL.protocols.items():
         for name, (variant, options) in LEARNED.items():
             if options or variant not in ROUTERS:
-                options = _options(name, protocol.training.steps)
+                options = options_of(name, options, protocol.training.steps)
                 yield name, arch, FULL.trials(arch, variant, router=options)
 
 
@@ -132,7 +211,7 @@ def rules_search() -> list[modtf.Cell]:
 
 def rules_reported() -> Iterator[tuple[str, modtf.Cell]]:
     """Yield the name and the cell of every router whose search is complete, on the tasks of the scorecard."""
-    losses = _losses(RULES_SEARCHED, geometric_mean)  # as in the scorecard
+    losses = losses_of(RULES_SEARCHED, geometric_mean)  # as in the scorecard
     for name, arch, by_rate in rules_trials():
         found = {str(rate): losses.get(cell.folder, float("nan")) for rate, cell in by_rate.items()}
         if all(loss == loss for loss in found.values()):
@@ -144,7 +223,7 @@ def rules() -> list[modtf.Cell]:
     return [cell for _, cell in rules_reported()]
 
 
-def _losses(path: Path, over: Callable[[list[float]], float]) -> Mapping[str, float]:
+def losses_of(path: Path, over: Callable[[list[float]], float]) -> Mapping[str, float]:
     """Return the validation loss after the last step by the cell's name, joined over corpora or tasks."""
     rows = pd.read_csv(path)
     rows = rows[

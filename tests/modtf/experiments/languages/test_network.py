@@ -115,7 +115,9 @@ def test_fixed_routing_follows_the_language_also_when_it_is_sampled():
     features, _ = batch(TASK, 64)
     right = np.eye(3)[features["rule"].numpy()]
     drawn = modtf.build(TASK, "clamped", WIDTH, router={"amount": 0.1, "hard": True})(features)
-    wrong = [(drawn[f"activation_{layer}"].numpy() * (1 - right)).sum(axis=2) for layer in ("layer1", "layer2")]
+    wrong = [
+        (drawn[f"activation_{layer}"].numpy() * (1 - right)).sum(axis=2) for layer in ("layer1", "layer2")
+    ]
     assert [set(np.unique(each)) for each in wrong] == [{0, 1}, {0, 1}]
     assert np.mean(wrong, axis=(1, 2)) == pytest.approx([0.1, 0.1], abs=0.02)
     assert np.mean(wrong[0] * wrong[1]) == pytest.approx(0.01, abs=0.006)
