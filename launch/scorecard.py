@@ -27,7 +27,9 @@ from absl import flags
 
 from modtf.base.checks import check_choice
 from modtf.base.files import check_writable
-from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE, Frozen, best_rate
+from modtf.experiments.languages import scorecard as languages
+from modtf.experiments.modarch.studies import scorecard as rules
+from modtf.experiments.modarch.studies.scorecard import Frozen, best_rate
 from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import Settings, check_known, settings_given
 from modtf.models.own import MODELS
@@ -37,6 +39,8 @@ from modtf.tasks.cell import VARIANTS, Cell
 from modtf.tasks.families import FAMILIES
 
 CARD = "scorecard.json"
+#: the full version of each kind of tasks, and that of --smoke
+VERSIONS = {"rules": (rules.FULL, rules.SMOKE), "languages": (languages.FULL, languages.SMOKE)}
 Trials = Mapping[str, Mapping[float, Cell]]  # by family and learning rate
 Made = TypeVar("Made")
 SMOKE_WORDS = (
@@ -53,6 +57,11 @@ def define_flags(values: flags.FlagValues) -> None:
         "frozen."
     )
     define.multi_string("set", [], words)
+    words = (
+        "rules: modules on tasks whose rules are known. languages: the experts of a small language model, on "
+        "six corpora whose languages are known; about ten minutes."
+    )
+    define.enum("tasks", "rules", list(VERSIONS), words)
     words = (
         "Train a few steps, in about two minutes, to try the whole path. Its cards compare only with each "
         "other."
@@ -99,7 +108,7 @@ def usual_folder(frozen: Frozen, variant: str, trials: Trials) -> Path:
 
 def main(values: flags.FlagValues) -> None:
     """Train the unfinished cells, write card, page and pictures, and print how your router compares."""
-    frozen = SMOKE if values.smoke else FULL
+    frozen = VERSIONS[values.tasks][values.smoke]
     if values.variant is None:
         raise ValueError("Give --variant=NAME, a registered router or model; --plugin=FILE registers yours.")
     check_choice("--variant", values.variant, dict.fromkeys([*VARIANTS, *ROUTERS, *MODELS]))
@@ -114,7 +123,7 @@ def main(values: flags.FlagValues) -> None:
     print(f"{frozen.version}: {values.variant}. Writing to {out}", flush=True)
     trials, refused = buildable(trials, out)
     train("To choose learning rates", cells_of(trials), out, values.plugin)
-    search, diverged = found(trials, out)
+    search, diverged = found(frozen, trials, out)
     refused |= diverged
     cells = [frozen.final(trials[line["arch"]], line) for line in search]
     train("On the reported tasks", cells, out, values.plugin)
@@ -128,16 +137,18 @@ def main(values: flags.FlagValues) -> None:
                 f"{submitted['modtf']}."
             )
     from modtf.analysis.table import tables_of
+    from modtf.experiments.modarch.scorecard.compare import routing_words
     from modtf.experiments.modarch.scorecard.page import without_given, write_page  # with figures
 
     study = card.study_of(frozen, cards)
-    rates = {arch: rates_table(cards, arch) for arch in frozen.protocols}
+    rates = {arch: rates_table(cards, arch, frozen) for arch in frozen.protocols}
     smoke = [SMOKE_WORDS] * values.smoke
     name = card.name_of(submitted, card.OURS)
-    page, verdict, short = write_page(study, name, rates, out, warnings, smoke)
+    describe = languages.describe if values.tasks == "languages" else routing_words
+    page, verdict, short = write_page(study, name, rates, out, describe, warnings, smoke)
     print(f"\n{tables_of(without_given(study).results)}\n")
     wrote = f"Wrote {page} and {out / CARD}\n"
-    print("\n".join([*warnings, *rates_in_short(submitted), *short, wrote, *verdict]))
+    print("\n".join([*warnings, *rates_in_short(submitted, frozen), *short, wrote, *verdict]))
 
 
 def others_given(arguments: Sequence[str]) -> dict[str, Path]:
@@ -163,12 +174,12 @@ def buildable(trials: Trials, out: Path) -> tuple[Trials, dict[str, str]]:
     return by_family(trials, checked)
 
 
-def found(trials: Trials, out: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def found(frozen: Frozen, trials: Trials, out: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the search of every family, and why others have no rate; `ValueError` if none has one."""
     from modtf.experiments.modarch.scorecard.card import search_of
 
     def checked(of_arch: Mapping[float, Cell]) -> dict[str, Any]:
-        line = search_of(of_arch, out)
+        line = search_of(frozen, of_arch, out)
         best_rate(line)
         return line
 

@@ -1,4 +1,4 @@
-"""Draw the figure of docs/languages.md, and print its table: four routers on one corpus.
+"""Draw the figure of docs/language_family.md, and print its table: four routers on one corpus.
 
     modtf run --arch=languages --variant=hash,top_2,switch,gt_modular --set training.steps=4000 \\
         --out=runs/judged
@@ -22,7 +22,7 @@ def read() -> modtf.Study:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the table of the page."""
-    return {"languages.md": [measures_table(study.results, study.level)]}
+    return {"language_family.md": [measures_table(study.results, study.level)]}
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
@@ -32,5 +32,5 @@ def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
 
 
 if __name__ == "__main__":
-    print("\n\n".join(texts(read())["languages.md"]))
+    print("\n\n".join(texts(read())["language_family.md"]))
     draw(read())

@@ -29,7 +29,7 @@ NAME = f"my_router ({card.OURS})"
 def write_reference(frozen: Frozen, studied: Path) -> None:
     """Write the reference results of the package from the trained cells of both studies."""
     searched = [frozen.trials(arch, name, router=given) for arch, name, given in frozen.rows()]
-    search = [search_of(trials, studied) for trials in searched]
+    search = [search_of(frozen, trials, studied) for trials in searched]
     cells = frozen.reference(search)
     are_trained = all(state_of(cell, studied).name == "finished" for cell in cells)
     card.write_card(frozen.shipped(), card.card_of(frozen, cells if are_trained else [], search, studied))
@@ -55,14 +55,14 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         tables.append(markdown_table(list(brief), brief.to_numpy().tolist()))
     both = cards()
     for arch in FULL.protocols:
-        rates = rates_table(both, arch)
+        rates = rates_table(both, arch, FULL)
         tables.append(markdown_table(list(rates), rates.to_numpy().tolist()))
     summary = [
-        *rates_in_short(both[card.OURS]),
+        *rates_in_short(both[card.OURS], FULL),
         *compare.in_short(study, NAME, differences, compare.places(study)),
     ]
     tables.append(markdown_table(["summary of the example"], [[line] for line in summary]))
-    verdict = compare.verdict(page.without_given(study), NAME, differences)
+    verdict = compare.verdict(page.without_given(study), NAME, differences, compare.routing_words)
     return {"scorecard.md": [*tables, "\n".join(verdict)]}
 
 

@@ -1,4 +1,4 @@
-"""Judge the analyses of routing, for docs/measure_values.md and docs/languages.md.
+"""Judge the analyses of routing, for docs/measure_values.md and docs/language_family.md.
 
     python docs/scripts/judge_analyses.py
 
@@ -178,7 +178,7 @@ def texts() -> dict[str, str]:
     """Return the table of each page."""
     return {
         "measure_values.md": table(judged(), COLUMNS, "the router follows"),
-        "languages.md": table(judged_in_languages(), IN_LANGUAGES, "router"),
+        "language_family.md": table(judged_in_languages(), IN_LANGUAGES, "router"),
     }
 
 

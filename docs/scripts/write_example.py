@@ -1,4 +1,4 @@
-"""Write the routing that `modtf measure --example` reads, and that of docs/languages.md, from trained models.
+"""Write the routing of `modtf measure --example` and docs/language_family.md, from trained models.
 
     modtf run --arch=languages --variant=top_2 --set training.steps=4000 --out=runs/example
     python docs/scripts/write_example.py runs/example

@@ -33,46 +33,25 @@ from typing import Any
 import pandas as pd
 
 import modtf
+from modtf.experiments.languages.scorecard import (
+    CORPORA,
+    LEARNED,
+    OTHERS,
+    RATES,
+    TRIAL_STEPS,
+    TUNED_ON,
+    Routers,
+    options_of,
+)
 from modtf.experiments.modarch.studies.scorecard import FULL, ROUTERS
 from modtf.studies.grid import Grid, grid
 
-STEPS, SEARCH_STEPS = 4_000, 1_000
-RATES = (1e-2, 2e-2, 4e-2)  # at the first step
+STEPS = 4_000
 FARTHER = 8e-2  # is tried, too, where the largest rate was best under `rows`; it was best nowhere
-CORPORA, TUNED_ON = tuple(range(10, 16)), (5, 6)
 #: of a trial, whose validation loss alone is read
 FEW = {"training.evaluations": 1, "evaluation.batches": 20, "evaluation.conditions": ()}
-PENALTY, BIAS = {"balance": "auxiliary"}, {"balance": "bias"}
-ANNEALED = "annealed"  # reaches its last temperature after two thirds of the training
-#: learned routers: name -> variant and its options
-LEARNED: dict[str, tuple[str, dict[str, Any]]] = {
-    "dense": ("modular", {}),
-    "dense, penalty": ("balanced", PENALTY),
-    "temperature 2": ("temperature", {"temperature": 2.0}),
-    "temperature 0.5": ("temperature", {}),
-    "temperature 0.1": ("temperature", {"temperature": 0.1}),
-    ANNEALED: (ANNEALED, {}),
-    "cosine": ("cosine", {}),
-    "z-loss": ("z_loss", {}),
-    "gumbel": ("gumbel", {}),
-    "top-4": ("top_k", {"k": 4}),
-    "top-4, penalty": ("balanced", {"k": 4, **PENALTY}),
-    "top-2": ("top_k", {}),
-    "top-2, all scores learn": ("balanced", {"k": 2}),
-    "top-2, penalty": ("balanced", {"k": 2, **PENALTY}),
-    "top-2, bias": ("bias_balanced", {}),
-    "top-2 and a shared expert": ("balanced", {"k": 2, **PENALTY, "shared": True, "modules": 9}),
-    "top-1": ("balanced", {"k": 1}),
-    "top-1, penalty": ("switch", {}),
-    "top-1, penalty 0.1": ("switch", {"strength": 0.1}),
-    "top-1, bias": ("balanced", {"k": 1, **BIAS}),
-}
-#: rows for comparison, which do not enter the order
-OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
-    name: (name, {}) for name in ("gt_modular", "modular_op", "uniform", "hash", "monolithic")
-}
 #: trained with wrong experts for some tokens: a tenth of the tokens, or half of each token's weight
-WRONG: dict[str, tuple[str, dict[str, Any]]] = {
+WRONG: Routers = {
     "a tenth sampled wrong": ("clamped", {"amount": 0.1, "hard": True}),
     "half of each weight wrong": ("clamped", {"amount": 0.5}),
 }
@@ -85,7 +64,7 @@ class Part:
     """Routers on corpora of one law, at one size."""
 
     searched: str
-    routers: Mapping[str, tuple[str, dict[str, Any]]]
+    routers: Routers
     law: str = "rows"
     width: int = 32
     corpora: tuple[int, ...] = CORPORA
@@ -116,7 +95,7 @@ class Part:
         return losses_of(path, max) if path.exists() else {}
 
     def _trial(self, name: str, rate: float) -> modtf.Cell:
-        return self._cell(name, rate, SEARCH_STEPS, TUNED_ON, **FEW)
+        return self._cell(name, rate, TRIAL_STEPS, TUNED_ON, **FEW)
 
     def _cell(
         self, name: str, rate: float, steps: int, corpora: tuple[int, ...], **protocol: Any
@@ -139,20 +118,15 @@ class Part:
 
 
 LARGER = ("dense", "top-2, penalty", "top-1, penalty", "hash")
-ROWS = Part("languages_search", LEARNED | OTHERS, farther=True)
-CLASSES = Part("languages_classes_search", LEARNED | OTHERS, law="classes")
+ROWS = Part("languages_search", {**LEARNED, **OTHERS}, farther=True)
+CLASSES = Part("languages_classes_search", {**LEARNED, **OTHERS}, law="classes")
 LARGE = Part(
     "languages_larger_search",
-    {name: (LEARNED | OTHERS)[name] for name in LARGER},
+    {name: {**LEARNED, **OTHERS}[name] for name in LARGER},
     width=64,
     corpora=CORPORA[:3],
 )
 CROSS = Part("languages_cross_search", WRONG)
-
-
-def options_of(name: str, options: Mapping[str, Any], steps: int) -> dict[str, Any]:
-    """Return the options of a router that trains for `steps`."""
-    return {**options, "steps": steps * 2 // 3} if name == ANNEALED else {**options}
 
 
 def search() -> list[modtf.Cell]:

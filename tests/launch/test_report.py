@@ -93,11 +93,11 @@ def test_a_family_that_diverges_at_every_rate_is_left_out(arch, tmp_path, monkey
 
     monkeypatch.setattr("modtf.experiments.modarch.scorecard.card.search_of", search_of)
     trials = scorecard.own_trials(FULL, "modular", scorecard.settings_given(given(scorecard)))
-    search, refused = scorecard.found(trials, tmp_path)
+    search, refused = scorecard.found(FULL, trials, tmp_path)
     assert [line["arch"] for line in search] == [name for name in ("mlp", "rnn") if name != arch]
     assert f"modular diverged in the {arch} at every learning rate" in refused[arch]
     with pytest.raises(ValueError, match="diverged"):
-        scorecard.found({arch: trials[arch]}, tmp_path)
+        scorecard.found(FULL, {arch: trials[arch]}, tmp_path)
 
 
 @pytest.mark.parametrize(

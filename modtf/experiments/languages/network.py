@@ -71,7 +71,8 @@ class LanguageModel(ModularModel):
     """Two layers of causal attention and routed experts, learned positions.
 
     All experts are computed, then weighted. The router reads a linear map of the normed token, without bias.
-    The language is hidden from the network, and from every router that does not follow it (`is_told`). A document longer than those of training repeats the last position.
+    The language is hidden from the network, and from every router that does not follow it (`is_told`). A
+    document longer than those of training repeats the last position.
 
     Options:
         hidden: hidden units of an expert; the width by default.

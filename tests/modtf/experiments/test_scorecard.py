@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 import modtf
+from modtf.experiments.languages import scorecard as languages
 from modtf.experiments.modarch.scorecard import card, compare, page
 from modtf.experiments.modarch.scorecard.card import rates_table, search_of
 from modtf.experiments.modarch.studies.scorecard import (
     AMOUNTS,
-    DATA,
     FULL,
     MEASURES,
     RATES,
@@ -74,20 +74,28 @@ def study_with(reference, own):
     return card.study_of(FULL, {"": reference, card.OURS: card_with(own)})
 
 
-@pytest.mark.parametrize(("frozen", "golden"), [(FULL, "44d90a4ad2cfb2de"), (SMOKE, "bc6e31b9c8c08c20")])
+@pytest.mark.parametrize(
+    ("frozen", "golden"),
+    [
+        (FULL, "44d90a4ad2cfb2de"), (SMOKE, "bc6e31b9c8c08c20"),
+        (languages.FULL, "2daa0f282f8ad1c4"), (languages.SMOKE, "2b36f980bfb5fcd9"),
+    ],
+)  # fmt: skip
 def test_the_tasks_are_frozen(frozen, golden):
     """A change here needs a new version, with a new name and new reference results."""
     assert frozen.hash == golden
 
 
-@pytest.mark.parametrize("arch", FULL.protocols)
-def test_the_data_are_frozen(arch):
-    tasks = FULL.cell(arch, "gt_modular", 1e-3).population.tasks
+@pytest.mark.parametrize(
+    ("frozen", "arch"), [(frozen, arch) for frozen in (FULL, languages.FULL) for arch in frozen.protocols]
+)
+def test_the_data_are_frozen(frozen, arch):
+    tasks = frozen.cell(arch, "gt_modular", 1e-3).population.tasks
     stream = modtf.stream(list(tasks), batch_size=8, split="test", seed=[0] * len(tasks))
     [(features, target)] = stream.take(1).as_numpy_iterator()
     arrays = (features["inputs"], features["rule"], target)
     data = b"".join(array.astype(array.dtype.newbyteorder("<")).tobytes() for array in arrays)
-    assert hashlib.sha256(data).hexdigest()[:16] == DATA[arch]
+    assert hashlib.sha256(data).hexdigest()[:16] == frozen.data[arch]
 
 
 def test_no_other_study_draws_its_tasks():
@@ -96,14 +104,16 @@ def test_no_other_study_draws_its_tasks():
         assert name.startswith("scorecard") or not seeds & {*TASKS, *TUNED_ON}
 
 
-@pytest.mark.parametrize("frozen", [FULL, SMOKE], ids=lambda frozen: frozen.version)
+@pytest.mark.parametrize(
+    "frozen", [FULL, SMOKE, languages.FULL, languages.SMOKE], ids=lambda frozen: frozen.version
+)
 def test_the_rows_that_are_shipped_are_those_of_the_study(frozen):
     shipped = card.reference(frozen)
     cells = frozen.reference(shipped["search"])
     asked = {
         (cell.task.arch, cell.variant, cell.columns["model_options"], task)
         for cell in cells
-        for task in TASKS
+        for task in frozen.tasks
     }
     names = ("arch", "variant", "model_options", "data_seed")
     assert {tuple(row[name] for name in names) for row in shipped["rows"]} == asked
@@ -131,7 +141,7 @@ def test_a_rate_is_the_best_of_a_search(start_steps, monkeypatch):
         return pd.DataFrame(rows, columns=["step", "measure", "condition", "value"])
 
     monkeypatch.setattr("modtf.experiments.modarch.scorecard.card.load_history", load_history)
-    line = search_of(trials, "out")
+    line = search_of(FULL, trials, "out")
     assert line == {
         "arch": "mlp",
         "variant": "modular",
@@ -229,12 +239,14 @@ def test_a_task_whose_oracle_diverged_is_left_out(reference):
 
 
 def rates(reference):
-    return {arch: rates_table({"": reference}, arch) for arch in FULL.protocols}
+    return {arch: rates_table({"": reference}, arch, FULL) for arch in FULL.protocols}
 
 
 def test_the_page(reference, tmp_path):
     study = study_with(reference, rows("mine", 1.6, 0.4))
-    path, verdict, short = page.write_page(study, NAME, rates(reference), tmp_path, ["corrected"])
+    path, verdict, short = page.write_page(
+        study, NAME, rates(reference), tmp_path, compare.routing_words, ["corrected"]
+    )
     text = path.read_text()
     pictures = {"rows_mlp_regression.png", "rows_rnn_regression.png", "places.png"}
     assert {file.name for file in tmp_path.iterdir()} == {page.PAGE, page.DIFFERENCES, *pictures}
@@ -267,7 +279,30 @@ def test_the_page(reference, tmp_path):
     ],
 )
 def test_the_page_of_what_has_no_place(reference, own, tmp_path):
-    path, verdict, short = page.write_page(study_with(reference, own), NAME, rates(reference), tmp_path)
+    study = study_with(reference, own)
+    path, verdict, short = page.write_page(study, NAME, rates(reference), tmp_path, compare.routing_words)
     assert path.exists()
     assert not [line for line in short if "alignment" in line or "nan" in line]
     assert not [line for line in verdict if "nan" in line]
+
+
+def test_a_language_card(tmp_path):
+    """A router with half of every loss of the reference's, and its own bits."""
+    frozen = languages.SMOKE
+    reference = card.reference(frozen)
+    own = {**reference, "search": reference["search"][:1], "rows": []}
+    for row in (row for row in reference["rows"] if row["variant"] == "modular"):
+        bits = {"language_bits": 1.0, "language_bits_chance": 0.1, "word_bits": 2.0, "word_bits_chance": 0.2}
+        own["rows"].append({**row, **bits, "loss": 0.5 * row["loss"]})
+    cards = {"": reference, card.OURS: own}
+    name, tables = card.name_of(own, card.OURS), {"languages": rates_table(cards, "languages", frozen)}
+    study = card.study_of(frozen, cards)
+    path, verdict, _ = page.write_page(study, name, tables, tmp_path, languages.describe)
+    assert verdict[0].startswith("modular (this run) beats 4 of 4 reference models in loss (Languages")
+    assert verdict[1:] == [
+        "The choice of its experts holds 1.00 bits about the language (chance 0.10) and 2.00 about the word "
+        "(chance 0.20), means over 2 layers."
+    ]
+    assert "fixed routing" not in path.read_text()
+    assert list(tables["languages"]["variant"])[:2] == ["modular", "switch"]
+    assert [name for name in map(str, study.results["variant"].unique()) if "(" in name] == [name]

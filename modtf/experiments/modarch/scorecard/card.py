@@ -15,9 +15,8 @@ from modtf.base.files import read_text, write_text
 from modtf.base.version import __version__
 from modtf.experiments.modarch.fixed_routing import CLAMPED
 from modtf.experiments.modarch.studies.scorecard import (
-    MEASURES,
     NUM_RULES,
-    TUNED_ON,
+    ORACLE,
     WIDTH,
     Frozen,
     Search,
@@ -36,23 +35,23 @@ PARTS = ("search", "rows")  # lists
 LOSS, LOSS_OUT = "loss", "loss_out"  # in and out of distribution
 
 
-def search_of(trials: Mapping[float, Cell], out: str | Path) -> dict[str, Any]:
+def search_of(frozen: Frozen, trials: Mapping[float, Cell], out: str | Path) -> dict[str, Any]:
     """Return the line of a card for finished trials in the folder `out`, by learning rate.
 
-    A loss is the geometric mean over tasks of the validation loss after the last step, with six digits, or
+    A loss is that of the version's tasks joined, of the validation after the last step, with six digits, or
     None if a model diverged."""
     losses = {}
     for rate, cell in trials.items():
         history = load_history([str(Path(out, cell.folder))])
         history = history[(history["measure"] == "loss") & (history["condition"] == IID)]
         values = history.loc[history["step"] == history["step"].max(), "value"]  # also counts a warm start
-        mean = float(np.exp(np.log(values).mean(skipna=False)))
-        losses[f"{rate:g}"] = float(f"{mean:.6g}") if np.isfinite(mean) else None
+        joined = frozen.join(values) if np.isfinite(values).all() else np.inf
+        losses[f"{rate:g}"] = float(f"{joined:.6g}") if np.isfinite(joined) else None
     columns = next(iter(trials.values())).columns
     return {**{name: columns[name] for name in ("arch", "variant", "model_options")}, "losses": losses}
 
 
-def rates_table(cards: Mapping[str, Mapping[str, Any]], arch: str) -> pd.DataFrame:
+def rates_table(cards: Mapping[str, Mapping[str, Any]], arch: str, frozen: Frozen) -> pd.DataFrame:
     """Return the validation losses of every row at every learning rate; * marks the chosen one.
 
     `cards` are cards by owner, as `study_of` takes them."""
@@ -61,7 +60,8 @@ def rates_table(cards: Mapping[str, Mapping[str, Any]], arch: str) -> pd.DataFra
         for line in card["search"]:
             if line["arch"] != arch:
                 continue
-            options = line["model_options"] if line["variant"] == CLAMPED else ""
+            has_options = line["variant"] == CLAMPED or frozen.names_options
+            options = line["model_options"] if has_options else ""
             name = name_of(card, owner) if owner else variant_label(line["variant"], options)
             best = best_rate(line)
             rows.append(
@@ -74,12 +74,12 @@ def _shown(loss: float | None, is_best: bool) -> str:
     return "diverged" if loss is None else f"{loss:.4g}{' *' * is_best}"
 
 
-def rates_in_short(card: Mapping[str, Any]) -> list[str]:
+def rates_in_short(card: Mapping[str, Any], frozen: Frozen) -> list[str]:
     """Return the learning rates of a card in sentences."""
-    tasks = f"tasks {TUNED_ON[0]} to {TUNED_ON[-1]}"
+    tasks = f"tasks {frozen.tuned_on[0]} to {frozen.tuned_on[-1]}"
     return [
-        f"{kind_label(line['arch'], 'regression')}: learning rate {best_rate(line):g} at the first step, the "
-        f"best of {', '.join(line['losses'])} by validation loss on {tasks}."
+        f"{kind_label(line['arch'], frozen.setting)}: learning rate {best_rate(line):g} at the first step, "
+        f"the best of {', '.join(line['losses'])} by validation loss on {tasks}."
         for line in card["search"]
     ]
 
@@ -87,17 +87,19 @@ def rates_in_short(card: Mapping[str, Any]) -> list[str]:
 def card_of(frozen: Frozen, cells: Sequence[Cell], search: Search, out: str | Path) -> dict[str, Any]:
     """Return the card of finished cells in the folder `out`, with six digits of every number."""
     head = {"version": frozen.version, "tasks": frozen.hash, "modtf": __version__, "checkpoint": CHECKPOINT}
-    return {**head, "search": list(search), "rows": _records(cells, out) if cells else []}
+    return {**head, "search": list(search), "rows": _records(frozen, cells, out) if cells else []}
 
 
-def _records(cells: Sequence[Cell], out: str | Path) -> list[dict[str, Any]]:
+def _records(frozen: Frozen, cells: Sequence[Cell], out: str | Path) -> list[dict[str, Any]]:
     frame = load_results([str(Path(out, cell.folder)) for cell in cells])
     frame = frame[frame["checkpoint"] == CHECKPOINT].astype({"measure": str})
     judged = performance_rows(frame)
+    measured = frame[frame["measure"].isin(frozen.measures) & (frame["condition"].astype(str) == IID)]
     names = judged["distribution"].astype(str).map({OUT: LOSS_OUT}).fillna(LOSS)
-    rows = pd.concat([judged.assign(measure=names), frame[frame["measure"].isin(MEASURES)]])
-    wide = rows.astype(dict.fromkeys(MODEL[:3], str)).set_index([*MODEL, "measure"])["value"].unstack()
-    wide = wide.reindex(columns=[LOSS, LOSS_OUT, *MEASURES]).map(lambda value: float(f"{value:.6g}"))
+    rows = pd.concat([judged.assign(measure=names), measured])
+    rows = rows.astype(dict.fromkeys(MODEL[:3], str))
+    wide = rows.groupby([*MODEL, "measure"])["value"].mean().unstack()  # over routed layers
+    wide = wide.reindex(columns=[LOSS, LOSS_OUT, *frozen.measures]).map(lambda value: float(f"{value:.6g}"))
     records: list[dict[str, Any]] = (
         wide.astype(object).where(wide.notna(), None).reset_index().to_dict("records")
     )
@@ -163,18 +165,22 @@ def rows_of(card: Mapping[str, Any], frozen: Frozen, owner: str = "") -> pd.Data
     wide = pd.DataFrame(card["rows"]).astype(dict.fromkeys(MODEL[:3], str))
     if owner:
         wide = wide.assign(variant=name_of(card, owner))
+    elif frozen.names_options:
+        wide["variant"] = list(map(variant_label, wide["variant"], wide["model_options"]))
     wide["model_options"] = wide["model_options"].where(wide["variant"] == CLAMPED, "")
-    long = wide.melt(MODEL, [LOSS, LOSS_OUT, *MEASURES], "measure")
+    long = wide.melt(MODEL, [LOSS, LOSS_OUT, *frozen.measures], "measure")
     is_loss = long["measure"].isin([LOSS, LOSS_OUT])
     long = long[is_loss | long["value"].notna()]  # models of one module have no activation measures
     headlines = long["arch"].map({arch: FAMILIES[arch].headline for arch in frozen.protocols})
-    steps = {arch: protocol.training.steps for arch, protocol in frozen.protocols.items()}
+    cells = {arch: frozen.cell(arch, ORACLE, frozen.rates[arch][0]) for arch in frozen.protocols}
+    steps = {arch: cell.protocol.training.steps for arch, cell in cells.items()}
+    task_options = {arch: cell.columns["task_options"] for arch, cell in cells.items()}
     rows = long.assign(
         condition=headlines.where(long["measure"] == LOSS_OUT, IID),
         measure=long["measure"].replace(LOSS_OUT, LOSS),
         steps=long["arch"].map(steps),
-        setting="regression",
-        task_options="",
+        setting=frozen.setting,
+        task_options=long["arch"].map(task_options),
         num_rules=NUM_RULES,
         width=WIDTH,
         seed=0,

@@ -1,6 +1,7 @@
 """Your router compared with the reference results, and its place among fixed routings."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from modtf.pages.text import in_a_row, interval_words, short_number
 LOSSES = {IN: "loss in", OUT: "loss out"}
 NAMES = {name: SHORT.get(name, name.replace("_", " ")) for name in MEASURES}
 VERDICTS = ("better", "worse", "undecided")
+Describe = Callable[[Study, str], list[str]]
 
 
 def scored(frame: pd.DataFrame) -> pd.DataFrame:
@@ -103,8 +105,9 @@ def places(study: Study) -> pd.DataFrame:
     return table
 
 
-def verdict(study: Study, own: str, table: pd.DataFrame) -> list[str]:
-    """Return the result for your router in two or three sentences: loss by task type, alignment and load."""
+def verdict(study: Study, own: str, table: pd.DataFrame, describe: Describe) -> list[str]:
+    """Return the result for your router in two or three sentences: loss by task type, and what `describe`
+    says of its routing."""
     lines = []
     for kind, rows in table[table["score"] == LOSSES[IN]].groupby("kind", observed=True):
         named = rows["variant"].astype(str).replace(ORACLE, f"the oracle ({ORACLE})")
@@ -118,10 +121,10 @@ def verdict(study: Study, own: str, table: pd.DataFrame) -> list[str]:
         if undecided := len(rows) - len(better) - len(worse):
             parts.append(f"{undecided} {'is' if undecided == 1 else 'are'} undecided")
         lines.append(f"{'; '.join(parts)}.")
-    return [*lines, *_routing_words(study, own)]
+    return [*lines, *describe(study, own)]
 
 
-def _routing_words(study: Study, own: str) -> list[str]:
+def routing_words(study: Study, own: str) -> list[str]:
     """Return how your router aligns with rules, between which others, and how many modules it uses."""
     rows = study.results[(study.results["arch"] == "mlp") & (study.results["router"] != CLAMPED)]
     means = {

@@ -44,8 +44,8 @@ PAIRED = (
 
 RANKED = "All rows, the smallest loss in distribution first."
 RATES = (
-    "Validation loss of each row by the learning rate at the first step, the geometric mean over three tasks "
-    "that are not reported. The learning rate falls to 0 as a cosine. * marks the lowest loss: at this rate "
+    "Validation loss of each row by the learning rate at the first step, joined over tasks that are not "
+    "reported. The learning rate falls to 0 as a cosine. * marks the lowest loss: at this rate "
     "the row is trained on the reported tasks."
 )
 
@@ -55,6 +55,7 @@ def write_page(
     own: str,
     rates: Mapping[str, pd.DataFrame],
     out: Path,
+    describe: compare.Describe,
     warnings: Sequence[str] = (),
     smoke: Sequence[str] = (),
 ) -> tuple[Path, list[str], list[str]]:
@@ -65,6 +66,7 @@ def write_page(
         own: your router, as the study names it.
         rates: `rates_table` of each family.
         out: the folder.
+        describe: see `compare.verdict`.
         warnings: what a reader has to know.
         smoke: the verdict on cards of a few steps, whose numbers mean nothing.
 
@@ -73,7 +75,7 @@ def write_page(
     """
     differences, places = compare.differences(study, own), compare.places(study)
     short, learned = compare.in_short(study, own, differences, places), without_given(study)
-    verdict = list(smoke) or compare.verdict(learned, own, differences)
+    verdict = list(smoke) or compare.verdict(learned, own, differences, describe)
     write_csv(out / DIFFERENCES, differences)
     rows, ranked, tables = [], [], []
     for kind in study.kinds:
@@ -86,13 +88,13 @@ def write_page(
         tables.append(Section(f"{name}: differences", [PAIRED], content=[page.Table(brief, DIFFERENCES)]))
         tables.append(Section(f"{name}: all rows", [table_note(part.results)], content=[numbers]))
         tables.append(Section(f"{name}: learning rates", [RATES], content=[page.Table(rates[kind[0]])]))
-    fixed = shown(draw_places(places, own), out, DIFFERENCES)
+    fixed = [shown(draw_places(places, own), out, DIFFERENCES)] if len(places) else []
     sections = [
         Section("What was found", (), warnings, [page.Text(RANKED, small=True), ranked[0], rows[0]], verdict),
         Section("In detail", short, content=rows[1:]),
-        Section("Compared with fixed routing", [PLACES], content=[fixed]),
+        *([Section("Compared with fixed routing", [PLACES], content=fixed)] if fixed else []),
         *tables,
-        measures_section(activation_measures(MAIN_GROUPS)),
+        *([measures_section(activation_measures(MAIN_GROUPS))] if fixed else []),
         glossary_section(
             WORDS, "task", "variant", "CI", "in distribution", "out of distribution", "alignment"
         ),

@@ -17,7 +17,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any
+from statistics import geometric_mean
+from typing import Any, ClassVar
 
 from modtf.studies.load import register_study
 from modtf.tasks.cell import Cell
@@ -71,19 +72,35 @@ class Frozen:
     routers: tuple[str, ...] = ROUTERS  # of its reference results
     rates: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: RATES)
 
-    def cell(
-        self, arch: str, variant: str, rate: float, tasks: Sequence[int] = TASKS, **options: Any
-    ) -> Cell:
+    setting: ClassVar[str] = "regression"
+    tasks: ClassVar[tuple[int, ...]] = TASKS
+    tuned_on: ClassVar[tuple[int, ...]] = TUNED_ON
+    measures: ClassVar[tuple[str, ...]] = MEASURES
+    data: ClassVar[Mapping[str, str]] = DATA
+    names_options: ClassVar[bool] = False  # whether reference rows are named with their options
+    folder: ClassVar[str] = "modtf.experiments.modarch.scorecard"  # of the reference results
+
+    @staticmethod
+    def shorten(protocol: Protocol) -> Protocol:
+        """Return the protocol of a trial, whose validation loss alone is read."""
+        training = replace(protocol.training, evaluations=1, tail=1)
+        return Protocol(training, replace(protocol.evaluation, **FEW))
+
+    @staticmethod
+    def join(losses: Sequence[float]) -> float:
+        """Return the loss by which a learning rate is chosen, given that of each task."""
+        return geometric_mean(losses)
+
+    def cell(self, arch: str, variant: str, rate: float, tasks: Sequence[int] = (), **options: Any) -> Cell:
         """Return the cell of a variant on a family's tasks; `options` are `router`, `model`, `trainer`."""
-        members, protocol = tuple((task, 0) for task in tasks), self.protocols[arch]
+        members, protocol = tuple((task, 0) for task in tasks or self.tasks), self.protocols[arch]
         protocol = replace(protocol, training=replace(protocol.training, learning_rate=rate))
-        return Cell(Task(arch, "regression", NUM_RULES), WIDTH, variant, members, protocol, **options)
+        return Cell(Task(arch, self.setting, NUM_RULES), WIDTH, variant, members, protocol, **options)
 
     def trials(self, arch: str, variant: str, **options: Any) -> dict[float, Cell]:
         """Return the cells among which validation chooses, by learning rate."""
-        return {
-            rate: _trial(self.cell(arch, variant, rate, TUNED_ON, **options)) for rate in self.rates[arch]
-        }
+        cells = {rate: self.cell(arch, variant, rate, self.tuned_on, **options) for rate in self.rates[arch]}
+        return {rate: replace(cell, protocol=self.shorten(cell.protocol)) for rate, cell in cells.items()}
 
     def final(self, trials: Mapping[float, Cell], line: Mapping[str, Any]) -> Cell:
         """Return the cell of the reported tasks, at the best rate of a line of the search."""
@@ -97,7 +114,7 @@ class Frozen:
         trials = [self.trials(arch, ORACLE) for arch in self.protocols]
         cells = [self.cell(arch, ORACLE, self.rates[arch][0]) for arch in self.protocols]
         cells += [cell for of_arch in trials for cell in of_arch.values()]
-        return science_hash([self.version, MEASURES, DATA, [cell.to_dict() for cell in cells]])
+        return science_hash([self.version, self.measures, self.data, [cell.to_dict() for cell in cells]])
 
     def rows(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Yield family, variant and options of every reference row; most comparisons need the first ones."""
@@ -126,7 +143,7 @@ class Frozen:
 
     def shipped(self) -> Any:
         """Return the path of the reference results."""
-        return files("modtf.experiments.modarch.scorecard") / f"{self.version}.json"
+        return files(self.folder) / f"{self.version}.json"
 
 
 def key_of(line: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -143,12 +160,6 @@ def best_rate(line: Mapping[str, Any]) -> float:
             f"{', '.join(line['losses'])}. Make its training stable, for example by smaller initial weights."
         )
     return min(losses, key=losses.__getitem__)
-
-
-def _trial(cell: Cell) -> Cell:
-    protocol = cell.protocol
-    training = replace(protocol.training, evaluations=1, tail=1)
-    return replace(cell, protocol=Protocol(training, replace(protocol.evaluation, **FEW)))
 
 
 def _smallest(protocol: Protocol) -> Protocol:

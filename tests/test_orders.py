@@ -1,6 +1,6 @@
-"""The statistics of docs/scripts/compare_orders.py: two orders of routers."""
+"""The statistics of docs/scripts/draw_orders.py: two orders of routers."""
 
-import compare_orders
+import draw_orders
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
@@ -12,7 +12,7 @@ def losses(truth, tasks, noise, generator):
 
 def test_rank_correlation_is_scipys():
     first, second = np.array([1.0, 2.0, 2.0, 5.0, 3.0]), np.array([2.0, 1.0, 4.0, 4.0, 3.0])
-    assert compare_orders.spearman(first, second) == pytest.approx(spearmanr(first, second).statistic)
+    assert draw_orders.spearman(first, second) == pytest.approx(spearmanr(first, second).statistic)
 
 
 @pytest.mark.parametrize(("agree", "word"), [(True, "predict the order"), (False, "do not predict")])
@@ -21,28 +21,28 @@ def test_orders_that_agree_and_orders_that_do_not(agree, word):
     truth, other = generator.normal(size=20), generator.normal(size=20)
     rules = [losses(truth, 5, 0.3, generator) for _ in range(2)]
     rules[0][0, 0] = np.inf  # one model diverged
-    rho, low, high = compare_orders.order(rules, losses(truth if agree else other, 6, 0.3, generator), 300)
+    rho, low, high = draw_orders.order(rules, losses(truth if agree else other, 6, 0.3, generator), 300)
     assert low <= rho <= high
     assert (low > 0.6) == agree
-    assert word in compare_orders.reading(low, high, rho)
+    assert word in draw_orders.reading(low, high, rho)
 
 
 def test_an_order_of_noise_alone_is_not_reliable():
     generator = np.random.default_rng(4)
     noise, signal = losses(np.zeros(20), 6, 1.0, generator), losses(np.arange(20.0), 6, 1.0, generator)
-    assert compare_orders.reliability(compare_orders.halves([noise], 100)) < 0.5
-    assert compare_orders.reliability(compare_orders.halves([signal], 100)) > 0.95
+    assert draw_orders.reliability(draw_orders.halves([noise], 100)) < 0.5
+    assert draw_orders.reliability(draw_orders.halves([signal], 100)) > 0.95
 
 
 def test_a_group_explains_a_correlation():
     generator = np.random.default_rng(5)
     group = np.repeat([1.0, 2.0, 4.0, 8.0], 50)
     first, second = 5 * group + generator.normal(size=200), 5 * group + generator.normal(size=200)
-    assert compare_orders.spearman(first, second) > 0.8
-    assert abs(compare_orders.spearman(first, second, group)) < 0.3
+    assert draw_orders.spearman(first, second) > 0.8
+    assert abs(draw_orders.spearman(first, second, group)) < 0.3
 
 
 def test_held_out_prediction():
     x = np.linspace(0, 1, 20)
-    assert compare_orders.held_out(x, 3 * x + 1) == pytest.approx(1)
-    assert compare_orders.held_out(x, np.random.default_rng(6).normal(size=20)) < 0.3
+    assert draw_orders.held_out(x, 3 * x + 1) == pytest.approx(1)
+    assert draw_orders.held_out(x, np.random.default_rng(6).normal(size=20)) < 0.3

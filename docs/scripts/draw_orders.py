@@ -2,7 +2,7 @@
 
     modtf report --results=studies/languages --out=report --archive=docs/study/languages.zip
     modtf report --results=studies/rules --out=report --archive=docs/study/languages_rules.zip
-    python docs/scripts/compare_orders.py
+    python docs/scripts/draw_orders.py
 
 docs/studies/languages_registered.md is the design. This script was written before any result was known.
 """
