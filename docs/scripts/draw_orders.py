@@ -2,11 +2,13 @@
 
     modtf report --results=studies/languages --out=report --archive=docs/study/languages.zip
     modtf report --results=studies/rules --out=report --archive=docs/study/languages_rules.zip
-    python docs/scripts/draw_orders.py
+    python docs/scripts/draw_orders.py studies/languages_search studies/languages
 
-docs/studies/languages_registered.md is the design. This script was written before any result was known.
+docs/studies/languages_registered.md is the design. The statistics were written before any result was known.
+Given the folders of both studies, the script first writes the reference results of the language card.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,14 +21,28 @@ from sources import IMAGES, RESULTS, archive, save, study_file
 
 import modtf
 from modtf.analysis.intervals import intervals
-from modtf.experiments.languages.family import ACTIVE, LANGUAGE, LAYERS, LOAD, WORD
+from modtf.experiments.languages.family import (
+    ACTIVE,
+    LANGUAGE,
+    LANGUAGE_CHANCE,
+    LAYERS,
+    LOAD,
+    WORD,
+    WORD_CHANCE,
+)
+from modtf.experiments.languages.scorecard import FULL as CARD
+from modtf.experiments.languages.scorecard import LEARNED, RATES
 from modtf.experiments.modarch.scorecard import card
 from modtf.experiments.modarch.studies.scorecard import FULL
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.families import IID
 
 DRAWS, SEED = 10_000, 0
-STATISTICS = [(measure, layer) for measure in (LANGUAGE, WORD, LOAD, ACTIVE) for layer in LAYERS]
+STATISTICS = {
+    measure: [f"{measure.replace('_', ' ')}, {layer}" for layer in LAYERS]
+    for measure in (LANGUAGE, WORD, LANGUAGE_CHANCE, WORD_CHANCE, LOAD, ACTIVE)
+}
+COLUMNS = [name for names in STATISTICS.values() for name in names]
 COLOURS = {8: "#0072B2", 4: "#009E73", 2: "#E69F00", 1: "#CC79A7"}  # by the number of active experts
 Array = NDArray[np.float64]
 
@@ -121,22 +137,36 @@ def read() -> modtf.Study:
     return archive("languages")
 
 
+def write_reference(searched: Path, studied: Path) -> None:
+    """Write the reference results of `modtf scorecard --tasks=languages` from the trained cells."""
+    by_name: dict[str, dict[float, modtf.Cell]] = {}
+    for name, rate, cell in study_file("languages").ROWS.trials():
+        if rate in RATES:
+            by_name.setdefault(name, {})[rate] = cell
+    search = []
+    for name, (arch, variant, options) in zip(CARD.routers, CARD.rows(), strict=True):
+        whole = CARD.cell(arch, variant, RATES[0], router=options)  # `annealed` is shorter in its trials
+        line = card.search_of(CARD, by_name[name], searched)
+        search.append({**line, "model_options": whole.columns["model_options"]})
+    card.write_card(CARD.shipped(), card.card_of(CARD, CARD.reference(search), search, studied))
+
+
 def models(study: modtf.Study) -> pd.DataFrame:
-    """Return loss and statistics of every language model: router, data_seed, loss, and `STATISTICS`."""
+    """Return loss and statistics of every language model: router, data_seed, loss, and `COLUMNS`."""
     names = {cell.folder: name for name, cell in study_file("languages").ROWS.reported()}
     rows = study.results[study.results["condition"].astype(str) == IID].astype({"place": str, "measure": str})
     rows = rows.assign(router=rows["folder"].astype(str).str.rsplit("/").str[-1].map(names))
     rows = rows.dropna(subset="router")
-    wide = rows.set_index(["router", "data_seed", "measure", "place"])["value"].unstack(["measure", "place"])
-    table = pd.DataFrame({"loss": wide["loss"].bfill(axis=1).iloc[:, 0]})
-    return table.join(pd.DataFrame({key: wide[key] for key in STATISTICS})).reset_index()
+    names = rows["measure"].str.replace("_", " ") + (", " + rows["place"]).where(rows["place"] != "", "")
+    wide = rows.assign(name=names).pivot(index=["router", "data_seed"], columns="name", values="value")
+    return wide[["loss", *COLUMNS]].reset_index()
 
 
 def rule_losses(archived: Path = RESULTS / "languages_rules.zip") -> dict[str, pd.DataFrame]:
     """Return the losses in the rule tasks, for every family a table of routers by tasks."""
     study = study_file("languages")
     stored = card.reference(FULL)["rows"]
-    plain = {variant: name for name, (variant, options) in study.LEARNED.items() if not options}
+    plain = {variant: name for name, (variant, options) in LEARNED.items() if not options}
     rows = [
         {"arch": row["arch"], "router": plain[row["variant"]], "task": row["data_seed"], "loss": row["loss"]}
         for row in stored
@@ -163,7 +193,7 @@ def common(rules: Mapping[str, pd.DataFrame], losses: pd.DataFrame) -> list[str]
 
 def active(losses: pd.DataFrame) -> Array:
     """Return the number of active experts of every row: 1, 2, 4 or 8, the nearest."""
-    number = losses[[(ACTIVE, layer) for layer in LAYERS]].mean(axis=1).to_numpy()
+    number = losses[STATISTICS[ACTIVE]].mean(axis=1).to_numpy()
     sizes = np.array(list(COLOURS), float)
     return sizes[np.abs(np.log2(np.maximum(number, 1)[:, None] / sizes)).argmin(axis=1)]
 
@@ -173,24 +203,23 @@ def router_table(found: pd.DataFrame, level: float) -> str:
     rows = []
     means = found.groupby("router").mean(numeric_only=True)
     for row in intervals(found, ["router"], "loss", level).sort_values("mean").itertuples():
-        numbers = [f"{means.loc[row.router, key]:.2f}" for key in STATISTICS]
+        numbers = [f"{means.loc[row.router, name]:.2f}" for name in COLUMNS]
         rows.append([str(row.router), with_interval(row.mean, row.low, row.high), *numbers])
-    header = [f"{measure.replace('_', ' ')}, {layer}" for measure, layer in STATISTICS]
-    return markdown_table(["router", "excess, nats a token", *header], rows)
+    return markdown_table(["router", "excess, nats a token", *COLUMNS], rows)
 
 
 def answers(found: pd.DataFrame) -> str:
     """Return the registered quantities in Markdown."""
     by_corpus = found.pivot(index="router", columns="data_seed", values="loss")
     means = found.groupby("router").mean(numeric_only=True)
-    learned = [name for name in study_file("languages").LEARNED if name in means.index]
+    learned = [name for name in LEARNED if name in means.index]
     by_corpus, means = by_corpus.loc[learned], means.loc[learned]
     rules = rule_losses()
     names = common(rules, by_corpus)
     tables, excess = [rules[arch].loc[names].to_numpy() for arch in rules], by_corpus.loc[names].to_numpy()
     rho, low, high = order(tables, excess)
     values, number = np.log(means["loss"].to_numpy()), active(means)
-    bits = means[[(LANGUAGE, layer) for layer in LAYERS]].mean(axis=1).to_numpy()
+    bits = means[STATISTICS[LANGUAGE]].mean(axis=1).to_numpy()
     rows = [
         [f"order of {len(names)} routers: {reading(low, high, rho)}", with_interval(rho, low, high)],
         ["reliability of the order in the rule tasks", f"{reliability(halves(tables)):.2f}"],
@@ -199,9 +228,10 @@ def answers(found: pd.DataFrame) -> str:
         ["the same at equal numbers of active experts", f"{spearman(bits, values, number):+.2f}"],
     ]
     rows += [
-        [f"held-out R2 of {measure.replace('_', ' ')}, {layer}", f"{held_out(column, values):.2f}"]
-        for measure, layer in STATISTICS
-        if np.ptp(column := means[measure, layer].to_numpy())
+        [f"held-out R2 of {name}", f"{held_out(means[name].to_numpy(), values):.2f}"]
+        for measure in (LANGUAGE, WORD, LOAD, ACTIVE)
+        for name in STATISTICS[measure]
+        if np.ptp(means[name])
     ]
     return markdown_table(["quantity", "value"], rows)
 
@@ -211,8 +241,8 @@ def picture(found: pd.DataFrame, level: float) -> Figure:
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes, means = figure.subplots(), found.groupby("router").mean(numeric_only=True)
     ends = intervals(found, ["router"], "loss", level).set_index("router")
-    bits = means[[(LANGUAGE, layer) for layer in LAYERS]].mean(axis=1)
-    learned = means.index.isin(study_file("languages").LEARNED)
+    bits = means[STATISTICS[LANGUAGE]].mean(axis=1)
+    learned = means.index.isin(LEARNED)
     groups = [(f"{k:g} active", colour, learned & (active(means) == k)) for k, colour in COLOURS.items()]
     for label, colour, chosen in [*groups, ("for comparison", "#555555", ~learned)]:
         for place, name in enumerate(means.index[chosen]):
@@ -244,5 +274,7 @@ def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        write_reference(*map(Path, sys.argv[1:3]))
     print("\n\n".join(texts(read())["languages.md"]))
     draw(read())
