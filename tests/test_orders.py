@@ -45,4 +45,16 @@ def test_a_group_explains_a_correlation():
 def test_held_out_prediction():
     x = np.linspace(0, 1, 20)
     assert draw_orders.held_out(x, 3 * x + 1) == pytest.approx(1)
-    assert draw_orders.held_out(x, np.random.default_rng(6).normal(size=20)) < 0.3
+    y = np.random.default_rng(6).normal(size=20)
+    apart = [np.polyval(np.polyfit(np.delete(x, n), np.delete(y, n), 1), x[n]) for n in range(20)]
+    alone = [np.delete(y, n).mean() for n in range(20)]
+    expected = 1 - np.sum((apart - y) ** 2) / np.sum((alone - y) ** 2)
+    assert draw_orders.held_out(x, y) == pytest.approx(expected)
+    assert expected < 0.3
+
+
+def test_chance_is_exact_for_few_routers():
+    """Three values: the largest correlation in both directions is 2 of 6 orders."""
+    x = np.arange(3.0)
+    assert draw_orders.chance(lambda y: draw_orders.spearman(x, y), x) == pytest.approx(2 / 6, abs=0.05)
+    assert draw_orders.chance(lambda y: draw_orders.spearman(x, y), x, x) == 1

@@ -9,18 +9,18 @@ Given the folders of both studies, the script first writes the reference results
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import rankdata, ttest_1samp
 from sources import IMAGES, RESULTS, archive, save, study_file
 
 import modtf
-from modtf.analysis.intervals import intervals
+from modtf.analysis.intervals import holm, intervals
 from modtf.experiments.languages.family import (
     ACTIVE,
     LANGUAGE,
@@ -37,7 +37,7 @@ from modtf.experiments.modarch.studies.scorecard import FULL
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.families import IID
 
-DRAWS, SEED = 10_000, 0
+DRAWS, PERMUTATIONS, SEED = 10_000, 2_000, 0
 STATISTICS = {
     measure: [f"{measure.replace('_', ' ')}, {layer}" for layer in LAYERS]
     for measure in (LANGUAGE, WORD, LANGUAGE_CHANCE, WORD_CHANCE, LOAD, ACTIVE)
@@ -123,13 +123,27 @@ def halves(rules: Sequence[Array], draws: int = 1_000) -> list[Array]:
 
 def held_out(statistic: Array, values: Array) -> float:
     """Return R2 of a line through all routers but the one that it predicts; 0: no better than their mean."""
-    errors, alone = [], []
-    for router in range(len(values)):
-        others = np.arange(len(values)) != router
-        slope, offset = np.polyfit(statistic[others], values[others], 1)
-        errors.append(slope * statistic[router] + offset - values[router])
-        alone.append(values[others].mean() - values[router])
-    return float(1 - np.sum(np.square(errors)) / np.sum(np.square(alone)))
+    centred, deviations = statistic - statistic.mean(), values - values.mean()
+    spread = centred @ centred
+    if not spread:
+        return 0.0
+    errors = deviations - centred * (centred @ deviations) / spread
+    errors /= 1 - 1 / len(values) - centred**2 / spread  # of a line that has not seen the router
+    alone = deviations / (1 - 1 / len(values))
+    return float(1 - errors @ errors / (alone @ alone))
+
+
+def chance(statistic: Callable[[Array], float], values: Array, group: Array | None = None) -> float:
+    """Return p of a statistic, two-sided, if `values` belong to routers at random (within a group)."""
+    generator, least = np.random.default_rng(SEED), abs(statistic(values))
+    group = np.zeros(len(values)) if group is None else group
+    reached = 0
+    for _ in range(PERMUTATIONS):
+        mixed = values.copy()
+        for name in np.unique(group):
+            mixed[group == name] = generator.permutation(values[group == name])
+        reached += abs(statistic(mixed)) >= least - 1e-12
+    return (1 + reached) / (1 + PERMUTATIONS)
 
 
 def read() -> modtf.Study:
@@ -204,36 +218,69 @@ def router_table(found: pd.DataFrame, level: float) -> str:
     means = found.groupby("router").mean(numeric_only=True)
     for row in intervals(found, ["router"], "loss", level).sort_values("mean").itertuples():
         numbers = [f"{means.loc[row.router, name]:.2f}" for name in COLUMNS]
-        rows.append([str(row.router), with_interval(row.mean, row.low, row.high), *numbers])
+        rows.append([str(row.router), with_interval(row.mean, row.low, row.high, ".4f"), *numbers])
     return markdown_table(["router", "excess, nats a token", *COLUMNS], rows)
 
 
 def answers(found: pd.DataFrame) -> str:
-    """Return the registered quantities in Markdown."""
-    by_corpus = found.pivot(index="router", columns="data_seed", values="loss")
-    means = found.groupby("router").mean(numeric_only=True)
-    learned = [name for name in LEARNED if name in means.index]
-    by_corpus, means = by_corpus.loc[learned], means.loc[learned]
+    """Return the primary result and the reliability of both orders in Markdown."""
+    by_corpus = learned_only(found).pivot(index="router", columns="data_seed", values="loss")
     rules = rule_losses()
     names = common(rules, by_corpus)
     tables, excess = [rules[arch].loc[names].to_numpy() for arch in rules], by_corpus.loc[names].to_numpy()
     rho, low, high = order(tables, excess)
-    values, number = np.log(means["loss"].to_numpy()), active(means)
-    bits = means[STATISTICS[LANGUAGE]].mean(axis=1).to_numpy()
-    rows = [
-        [f"order of {len(names)} routers: {reading(low, high, rho)}", with_interval(rho, low, high)],
+    rows = [[f"order of {len(names)} routers: {reading(low, high, rho)}", with_interval(rho, low, high)]]
+    for arch, table in zip(rules, tables, strict=True):
+        rows.append([f"the same with the {arch} alone", with_interval(*order([table], excess))])
+    rows += [
         ["reliability of the order in the rule tasks", f"{reliability(halves(tables)):.2f}"],
         ["reliability of the order in languages", f"{reliability(halves([excess])):.2f}"],
-        ["language bits against loss, all routers", f"{spearman(bits, values):+.2f}"],
-        ["the same at equal numbers of active experts", f"{spearman(bits, values, number):+.2f}"],
-    ]
-    rows += [
-        [f"held-out R2 of {name}", f"{held_out(means[name].to_numpy(), values):.2f}"]
-        for measure in (LANGUAGE, WORD, LOAD, ACTIVE)
-        for name in STATISTICS[measure]
-        if np.ptp(means[name])
     ]
     return markdown_table(["quantity", "value"], rows)
+
+
+def secondary(found: pd.DataFrame, level: float) -> str:
+    """Return the registered secondary quantities in Markdown, with Holm's correction for four questions."""
+    learned = learned_only(found)
+    means = learned.groupby("router").mean(numeric_only=True)
+    values, number = np.log(means["loss"].to_numpy()), active(means)
+    bits = means[STATISTICS[LANGUAGE]].mean(axis=1).to_numpy()
+    names = [name for part in (LANGUAGE, WORD, LOAD, ACTIVE) for name in STATISTICS[part]]
+    explained = {name: held_out(means[name].to_numpy(), values) for name in names}
+    best = max(explained, key=explained.__getitem__)
+    single = means.index[number == 1]
+    losses = found.pivot(index="data_seed", columns="router", values="loss")
+    hashed = pd.DataFrame({"value": losses["hash"] - losses[single].mean(axis=1)}).reset_index()
+    [difference] = intervals(hashed, [], "value", level).itertuples()
+    p = [
+        chance(lambda mixed: spearman(bits, mixed, number), values, number),
+        float(ttest_1samp(hashed["value"], 0).pvalue),
+        1.0,  # right or wrong routing is judged on its own
+        chance(lambda mixed: max(held_out(means[name].to_numpy(), mixed) for name in names), values),
+    ]
+    corrected = holm(p)
+    rows = [
+        ["language bits against loss", f"{spearman(bits, values):+.2f}", "-"],
+        [
+            "the same at equal numbers of active experts",
+            f"{spearman(bits, values, number):+.2f}",
+            corrected[0],
+        ],
+        [
+            f"loss of hash less that of {len(single)} learned routers with one active expert",
+            with_interval(difference.mean, difference.low, difference.high, "+.4f"),
+            corrected[1],
+        ],
+        [f"best held-out statistic: {best}", f"R2 {explained[best]:.2f}", corrected[3]],
+        *([f"held-out R2 of {name}", f"{value:.2f}", "-"] for name, value in explained.items()),
+    ]
+    texts = [[*row[:2], row[2] if isinstance(row[2], str) else f"{row[2]:.3f}"] for row in rows]
+    return markdown_table(["quantity", "value", "p, Holm"], texts)
+
+
+def learned_only(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of learned routers."""
+    return found[found["router"].isin(LEARNED)]
 
 
 def picture(found: pd.DataFrame, level: float) -> Figure:
@@ -265,7 +312,7 @@ def picture(found: pd.DataFrame, level: float) -> Figure:
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
     found = models(study)
-    return {"languages.md": [answers(found), router_table(found, study.level)]}
+    return {"languages.md": [answers(found), secondary(found, study.level), router_table(found, study.level)]}
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
