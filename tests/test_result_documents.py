@@ -64,6 +64,7 @@ ANSWERS = (
     "timing",
     "routers_results",
     "study",
+    "languages",
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from draw_cross import ENDS, RULES, WRONG, best_constant, cross
 from draw_open_questions import losses, models
+from draw_orders import models as language_models
 from draw_seeds import agreement
 from learning_curves import examples_of
 from matplotlib.figure import Figure
@@ -40,12 +41,14 @@ class Studies(NamedTuple):
     misrouting: modtf.Study
     routers: modtf.Study
     open_questions: modtf.Study
+    languages: modtf.Study
 
 
 def read() -> Studies:
     """Read the archives."""
     routers = archive("factors_cosine", "recurrent_cosine")
-    return Studies(archive("first_cosine"), archive("misrouting_cosine"), routers, archive("open_questions"))
+    others = archive("open_questions"), archive("languages")
+    return Studies(archive("first_cosine"), archive("misrouting_cosine"), routers, *others)
 
 
 def routing_by_the_rule(studies: Studies) -> str:
@@ -191,6 +194,20 @@ def routing_by_the_rule_saves_data(studies: Studies) -> str:
 """
 
 
+def experts_by_language(studies: Studies) -> str:
+    """Return the oracle's loss in the language model over that of `modular`, on the same corpora."""
+    rows = language_models(studies.languages)
+    columns = pd.DataFrame({"data_seed": rows["data_seed"], "seed": 0, "value": rows["loss"]})
+    oracle, modular = (columns[rows["router"] == name] for name in ("gt_modular", "dense"))
+    loss = [_loss(part["value"].mean()) for part in (oracle, modular)]
+    return f"""\
+## 8. Experts of a language model help more if told the language
+
+The oracle has {_ci(_ends(oracle, modular), " times the excess loss")} of `modular`: {loss[0]} against {loss[1]} nats a token.
+[Limit](languages.md): synthetic languages, one small model.
+"""
+
+
 FINDINGS: tuple[Callable[[Studies], str], ...] = (
     routing_by_the_rule,
     networks_seldom_find_the_rules,
@@ -199,6 +216,7 @@ FINDINGS: tuple[Callable[[Studies], str], ...] = (
     alignment_and_price,
     balance_is_not_specialisation,
     routing_by_the_rule_saves_data,
+    experts_by_language,
 )
 
 

@@ -37,6 +37,7 @@ from modtf.experiments.modarch.studies.scorecard import FULL
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.families import IID
 
+LEAST = 16  # routers with results in both, to compare their orders
 DRAWS, PERMUTATIONS, SEED = 10_000, 2_000, 0
 STATISTICS = {
     measure: [f"{measure.replace('_', ' ')}, {layer}" for layer in LAYERS]
@@ -223,10 +224,13 @@ def router_table(found: pd.DataFrame, level: float) -> str:
 
 
 def answers(found: pd.DataFrame) -> str:
-    """Return the primary result and the reliability of both orders in Markdown."""
+    """Return the primary result and the reliability of both orders in Markdown, if there are enough routers
+    with both."""
     by_corpus = learned_only(found).pivot(index="router", columns="data_seed", values="loss")
     rules = rule_losses()
     names = common(rules, by_corpus)
+    if len(names) < LEAST:
+        return ""
     tables, excess = [rules[arch].loc[names].to_numpy() for arch in rules], by_corpus.loc[names].to_numpy()
     rho, low, high = order(tables, excess)
     rows = [[f"order of {len(names)} routers: {reading(low, high, rho)}", with_interval(rho, low, high)]]
