@@ -113,7 +113,7 @@ def sampling_costs_weighting_forgives(studies: Studies) -> str:
 
 With a tenth of the tokens on a wrong module, the loss of an MLP is {_percent(found["a tenth of tokens wrong"])} of the spread of the labels.
 With half of every token's weight on wrong modules it is {_percent(found["half of the weight wrong"])}.
-[Limit](misrouting.md): routing is fixed, and the same in training and evaluation.
+[Limit](misrouting.md): routing is fixed.
 
 ![Loss under fixed routing](images/findings_3.png)
 """
@@ -144,7 +144,7 @@ def training_against_evaluation(studies: Studies) -> str:
 ## 4. Modules can learn to live with misrouting
 
 If a tenth of the tokens is misrouted in evaluation alone, the loss is {_percent(share[RULES, WRONG])} of the spread.
-[This follows from the rules](misrouting.md): a tenth of the mean difference between two rules' answers. If training was misrouted as well, it is {_percent(share[WRONG, WRONG])}.
+[This follows from the rules](misrouting.md). If training was misrouted as well, it is {_percent(share[WRONG, WRONG])}.
 """
 
 
@@ -190,7 +190,7 @@ def routing_by_the_rule_saves_data(studies: Studies) -> str:
 ## 7. Perfect routing needs fewer examples
 
 `modular` needs {_ci(tuple(row[ENDS]), " times as many examples")} for the loss that the oracle reaches with {fewest:.0f}.
-[Limit](open_questions.md): one width, and equally many steps for every number of examples.
+[Limit](open_questions.md): one width, equally many steps.
 """
 
 
@@ -201,10 +201,10 @@ def experts_by_language(studies: Studies) -> str:
     oracle, modular = (columns[rows["router"] == name] for name in ("gt_modular", "dense"))
     loss = [_loss(part["value"].mean()) for part in (oracle, modular)]
     return f"""\
-## 8. Experts of a language model help more if told the language
+## 8. Experts help more if told the language
 
-The oracle has {_ci(_ends(oracle, modular), " times the excess loss")} of `modular`: {loss[0]} against {loss[1]} nats a token.
-[Limit](languages.md): synthetic languages, one small model.
+In a language model the oracle has {_ci(_ends(oracle, modular), " times the excess loss")} of `modular`: {loss[0]} against {loss[1]} nats a token.
+[Limit](languages.md): synthetic languages, a small model.
 """
 
 

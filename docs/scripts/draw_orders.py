@@ -303,7 +303,8 @@ def picture(found: pd.DataFrame, level: float) -> Figure:
                 label=None if place else label,
             )  # fmt: skip
             if not learned[means.index.get_loc(name)]:
-                axes.annotate(str(name), (bits[name], mean), (4, 4), textcoords="offset points", fontsize=8)
+                below = (4, -12 if name == "hash" else 4)  # its label would cover that of `uniform`
+                axes.annotate(str(name), (bits[name], mean), below, textcoords="offset points", fontsize=8)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("Information of the chosen expert about the language, bits (mean of both layers)")
