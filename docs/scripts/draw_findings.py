@@ -190,7 +190,7 @@ def routing_by_the_rule_saves_data(studies: Studies) -> str:
 ## 7. Perfect routing needs fewer examples
 
 `modular` needs {_ci(tuple(row[ENDS]), " times as many examples")} for the loss that the oracle reaches with {fewest:.0f}.
-[Limit](open_questions.md): one width, equally many steps.
+[Limit](open_questions.md): one width, equal steps.
 """
 
 
@@ -204,7 +204,7 @@ def experts_by_language(studies: Studies) -> str:
 ## 8. Experts help more if told the language
 
 In a language model the oracle has {_ci(_ends(oracle, modular), " times the excess loss")} of `modular`: {loss[0]} against {loss[1]} nats a token.
-[Limit](languages.md): synthetic languages, a small model.
+[Limit](languages.md): synthetic languages.
 """
 
 

@@ -254,7 +254,7 @@ def secondary(found: pd.DataFrame, level: float) -> str:
     best = max(explained, key=explained.__getitem__)
     single = means.index[number == 1]
     losses = found.pivot(index="data_seed", columns="router", values="loss")
-    hashed = pd.DataFrame({"value": losses["hash"] - losses[single].mean(axis=1)}).reset_index()
+    hashed = pd.DataFrame({"value": losses[single].mean(axis=1) - losses["hash"]}).reset_index()
     [difference] = intervals(hashed, [], "value", level).itertuples()
     p = [
         chance(lambda mixed: spearman(bits, mixed, number), values, number),
@@ -271,7 +271,7 @@ def secondary(found: pd.DataFrame, level: float) -> str:
             corrected[0],
         ],
         [
-            f"loss of hash less that of {len(single)} learned routers with one active expert",
+            f"loss of {len(single)} learned routers with one active expert, less that of hash",
             with_interval(difference.mean, difference.low, difference.high, "+.4f"),
             corrected[1],
         ],

@@ -85,7 +85,7 @@ def test_a_kind_that_refuses_your_router_is_left_out(tmp_path):
 
 @pytest.mark.parametrize("arch", ["mlp", "rnn"])
 def test_a_family_that_diverges_at_every_rate_is_left_out(arch, tmp_path, monkeypatch):
-    def search_of(trials, _):
+    def search_of(frozen, trials, _):
         columns = next(iter(trials.values())).columns
         loss = None if columns["arch"] == arch else 1.0
         losses = {f"{rate:g}": loss for rate in trials}
