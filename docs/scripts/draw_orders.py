@@ -29,6 +29,7 @@ from modtf.experiments.languages.family import (
     LOAD,
     WORD,
     WORD_CHANCE,
+    Languages,
 )
 from modtf.experiments.languages.scorecard import FULL as CARD
 from modtf.experiments.languages.scorecard import LEARNED, RATES
@@ -167,14 +168,17 @@ def write_reference(searched: Path, studied: Path) -> None:
 
 
 def models(study: modtf.Study) -> pd.DataFrame:
-    """Return loss and statistics of every language model: router, data_seed, loss, and `COLUMNS`."""
+    """Return loss and statistics of every language model: router, data_seed, loss, loss out (of
+    distribution), and `COLUMNS`."""
     names = {cell.folder: name for name, cell in study_file("languages").ROWS.reported()}
-    rows = study.results[study.results["condition"].astype(str) == IID].astype({"place": str, "measure": str})
+    rows = study.results.astype({"place": str, "measure": str, "condition": str})
+    is_out = (rows["condition"] == Languages.headline) & (rows["measure"] == "loss")
+    rows = rows.assign(measure=rows["measure"].mask(is_out, "loss_out"))[is_out | (rows["condition"] == IID)]
     rows = rows.assign(router=rows["folder"].astype(str).str.rsplit("/").str[-1].map(names))
     rows = rows.dropna(subset="router")
     names = rows["measure"].str.replace("_", " ") + (", " + rows["place"]).where(rows["place"] != "", "")
     wide = rows.assign(name=names).pivot(index=["router", "data_seed"], columns="name", values="value")
-    return wide[["loss", *COLUMNS]].reset_index()
+    return wide[["loss", "loss out", *COLUMNS]].reset_index()
 
 
 def rule_losses(archived: Path = RESULTS / "languages_rules.zip") -> dict[str, pd.DataFrame]:
@@ -217,10 +221,12 @@ def router_table(found: pd.DataFrame, level: float) -> str:
     """Return a row for every router, the best first."""
     rows = []
     means = found.groupby("router").mean(numeric_only=True)
+    out = {row.router: row for row in intervals(found, ["router"], "loss out", level).itertuples()}
     for row in intervals(found, ["router"], "loss", level).sort_values("mean").itertuples():
         numbers = [f"{means.loc[row.router, name]:.2f}" for name in COLUMNS]
-        rows.append([str(row.router), with_interval(row.mean, row.low, row.high, ".4f"), *numbers])
-    return markdown_table(["router", "excess, nats a token", *COLUMNS], rows)
+        losses = [with_interval(one.mean, one.low, one.high, ".4f") for one in (row, out[row.router])]
+        rows.append([str(row.router), *losses, *numbers])
+    return markdown_table(["router", "excess, nats a token", "out of distribution", *COLUMNS], rows)
 
 
 def answers(found: pd.DataFrame) -> str:
@@ -262,12 +268,15 @@ def secondary(found: pd.DataFrame, level: float) -> str:
         1.0,  # right or wrong routing is judged on its own
         chance(lambda mixed: max(held_out(means[name].to_numpy(), mixed) for name in names), values),
     ]
-    corrected = holm(p)
+    corrected, rho = holm(p), spearman(bits, values, number)
+    generator = np.random.default_rng(SEED)
+    drawn = [generator.integers(len(values), size=len(values)) for _ in range(PERMUTATIONS)]
+    low, high = np.quantile([spearman(bits[d], values[d], number[d]) for d in drawn], [0.025, 0.975])
     rows = [
         ["language bits against loss", f"{spearman(bits, values):+.2f}", "-"],
         [
             "the same at equal numbers of active experts",
-            f"{spearman(bits, values, number):+.2f}",
+            with_interval(rho, low, high),
             corrected[0],
         ],
         [
@@ -278,6 +287,11 @@ def secondary(found: pd.DataFrame, level: float) -> str:
         [f"best held-out statistic: {best}", f"R2 {explained[best]:.2f}", corrected[3]],
         *([f"held-out R2 of {name}", f"{value:.2f}", "-"] for name, value in explained.items()),
     ]
+    for name in ("dense", "hash", "monolithic"):
+        ratios = pd.DataFrame({"value": np.log(losses["gt_modular"] / losses[name])}).reset_index()
+        [each] = intervals(ratios, [], "value", level).itertuples()
+        ends = np.exp([each.mean, each.low, each.high])
+        rows.append([f"loss of gt_modular over that of {name}", with_interval(*ends), "-"])
     texts = [[*row[:2], row[2] if isinstance(row[2], str) else f"{row[2]:.3f}"] for row in rows]
     return markdown_table(["quantity", "value", "p, Holm"], texts)
 
