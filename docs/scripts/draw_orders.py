@@ -8,12 +8,14 @@ docs/studies/languages_registered.md is the design. The statistics were written 
 Given the folders of both studies, the script first writes the reference results of the language card.
 """
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from draw_language_parts import CROSSED, crossed, sampled_over_weighted
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import rankdata, ttest_1samp
@@ -39,6 +41,7 @@ from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.families import IID
 
 LEAST = 16  # routers with results in both, to compare their orders
+LAWS = {"languages": "ROWS", "languages_classes": "CLASSES"}  # archive -> part of the study
 DRAWS, PERMUTATIONS, SEED = 10_000, 2_000, 0
 STATISTICS = {
     measure: [f"{measure.replace('_', ' ')}, {layer}" for layer in LAYERS]
@@ -149,7 +152,7 @@ def chance(statistic: Callable[[Array], float], values: Array, group: Array | No
 
 
 def read() -> modtf.Study:
-    """Read the trained language models."""
+    """Read the trained language models of the first law."""
     return archive("languages")
 
 
@@ -167,10 +170,10 @@ def write_reference(searched: Path, studied: Path) -> None:
     card.write_card(CARD.shipped(), card.card_of(CARD, CARD.reference(search), search, studied))
 
 
-def models(study: modtf.Study) -> pd.DataFrame:
-    """Return loss and statistics of every language model: router, data_seed, loss, loss out (of
-    distribution), and `COLUMNS`."""
-    names = {cell.folder: name for name, cell in study_file("languages").ROWS.reported()}
+def models(study: modtf.Study, part: str = "ROWS") -> pd.DataFrame:
+    """Return loss and statistics of every language model of a part of the study: router, data_seed, loss,
+    loss out (of distribution), and `COLUMNS`."""
+    names = {cell.folder: name for name, cell in getattr(study_file("languages"), part).reported()}
     rows = study.results.astype({"place": str, "measure": str, "condition": str})
     is_out = (rows["condition"] == Languages.headline) & (rows["measure"] == "loss")
     rows = rows.assign(measure=rows["measure"].mask(is_out, "loss_out"))[is_out | (rows["condition"] == IID)]
@@ -262,10 +265,11 @@ def secondary(found: pd.DataFrame, level: float) -> str:
     losses = found.pivot(index="data_seed", columns="router", values="loss")
     hashed = pd.DataFrame({"value": losses[single].mean(axis=1) - losses["hash"]}).reset_index()
     [difference] = intervals(hashed, [], "value", level).itertuples()
+    wrong = sampled_over_weighted(crossed()) if CROSSED.exists() else (math.nan, math.nan, math.nan, 1.0)
     p = [
         chance(lambda mixed: spearman(bits, mixed, number), values, number),
         float(ttest_1samp(hashed["value"], 0).pvalue),
-        1.0,  # right or wrong routing is judged on its own
+        wrong[-1],
         chance(lambda mixed: max(held_out(means[name].to_numpy(), mixed) for name in names), values),
     ]
     corrected, rho = holm(p), spearman(bits, values, number)
@@ -283,6 +287,11 @@ def secondary(found: pd.DataFrame, level: float) -> str:
             f"loss of {len(single)} learned routers with one active expert, less that of hash",
             with_interval(difference.mean, difference.low, difference.high, "+.4f"),
             corrected[1],
+        ],
+        [
+            "loss with a tenth sampled wrong, over that with half of each weight wrong (law rows)",
+            with_interval(*wrong[:3]),
+            corrected[2],
         ],
         [f"best held-out statistic: {best}", f"R2 {explained[best]:.2f}", corrected[3]],
         *([f"held-out R2 of {name}", f"{value:.2f}", "-"] for name, value in explained.items()),
@@ -330,8 +339,12 @@ def picture(found: pd.DataFrame, level: float) -> Figure:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
-    found = models(study)
-    return {"languages.md": [answers(found), secondary(found, study.level), router_table(found, study.level)]}
+    tables = []
+    for name, part in LAWS.items():
+        if (RESULTS / f"{name}.zip").exists():
+            found = models(archive(name), part)
+            tables += [answers(found), secondary(found, study.level), router_table(found, study.level)]
+    return {"languages.md": tables}
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:

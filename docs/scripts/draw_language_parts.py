@@ -1,0 +1,105 @@
+"""Make the tables of docs/languages.md on larger models, and on right or wrong routing.
+
+    modtf report --results=studies/larger --out=report --archive=docs/study/languages_larger.zip
+    python docs/scripts/evaluate_misrouting.py studies/cross docs/study/languages_crossed.csv.gz
+    python docs/scripts/evaluate_misrouting.py studies/languages docs/study/languages_crossed.csv.gz
+
+docs/studies/languages_registered.md is the design. A table without its file is left out.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy.stats import ttest_1samp
+from sources import RESULTS, archive, study_file
+
+import modtf
+from modtf.analysis.intervals import LEVEL, intervals
+from modtf.analysis.pairs import ratios_to
+from modtf.pages.text import markdown_table, with_interval
+from modtf.tasks.families import FAMILIES, IID
+
+CROSSED = RESULTS / "languages_crossed.csv.gz"
+RIGHT, TENTH, HALF = "the oracle's routing", "a tenth of the tokens wrong", "half of each weight wrong"
+ROUTINGS = {(0.0, False): RIGHT, (0.1, True): TENTH, (0.5, False): HALF}
+ENDS = ["mean", "low", "high"]
+
+
+def losses(name: str, part: str) -> pd.DataFrame:
+    """Return the losses of a part of the study in distribution: router, data_seed, seed, value."""
+    routers = {cell.folder: router for router, cell in getattr(study_file("languages"), part).reported()}
+    rows = archive(name).performance
+    rows = rows[rows["condition"].astype(str) == IID]
+    rows = rows.assign(router=rows["folder"].astype(str).str.rsplit("/").str[-1].map(routers))
+    return rows.dropna(subset="router")[["router", "data_seed", "seed", "value"]]
+
+
+def crossed() -> pd.DataFrame:
+    """Return the losses of models under their own and other routing: trained, asked (names), measure,
+    data_seed, seed, value."""
+    rows = pd.read_csv(CROSSED)
+    for when in ("trained", "asked"):
+        pairs = zip(rows[f"{when}_amount"], rows[f"{when}_hard"].astype(bool), strict=True)
+        rows[when] = [ROUTINGS[pair] for pair in pairs]
+    return rows
+
+
+def cross_table(rows: pd.DataFrame) -> str:
+    """Return the loss of every pair of routings, in and out of distribution, in Markdown."""
+    measures = ("loss", f"loss_{FAMILIES['languages'].headline}")
+    table = intervals(rows, ["trained", "asked", "measure"]).set_index(["trained", "asked", "measure"])
+    best = _pair(rows, RIGHT, RIGHT)
+    lines = []
+    for trained in ROUTINGS.values():
+        for asked in ROUTINGS.values():
+            cells = [with_interval(*table.loc[(trained, asked, name), ENDS], ".4f") for name in measures]
+            [ratio] = ratios_to(_pair(rows, trained, asked), best)[ENDS].to_numpy()
+            lines.append([trained, asked, *cells, with_interval(*ratio)])
+    header = ["trained with", "evaluated with", "loss", "out of distribution", "times the oracle's loss"]
+    return markdown_table(header, lines, left=2)
+
+
+def sampled_over_weighted(rows: pd.DataFrame) -> tuple[float, float, float, float]:
+    """Return the loss with a tenth sampled wrong over that with half of each weight wrong, in training and
+    evaluation: mean, ends of the interval, and p."""
+    pair = [_pair(rows, way, way) for way in (TENTH, HALF)]
+    [ends] = ratios_to(*pair)[ENDS].to_numpy()
+    one, other = (part.sort_values("data_seed")["value"].to_numpy() for part in pair)
+    return *ends, float(ttest_1samp(np.log(one / other), 0).pvalue)
+
+
+def _pair(rows: pd.DataFrame, trained: str, asked: str) -> pd.DataFrame:
+    return rows[(rows["trained"] == trained) & (rows["asked"] == asked) & (rows["measure"] == "loss")]
+
+
+def sizes(level: float = LEVEL) -> str:
+    """Return the losses of four routers at both sizes on the same corpora, in Markdown, the best first in
+    the smaller."""
+    large = losses("languages_larger", "LARGE")
+    small = losses("languages", "ROWS")
+    small = small[small["router"].isin(large["router"]) & small["data_seed"].isin(large["data_seed"])]
+    found = [intervals(rows, ["router"], level=level).set_index("router") for rows in (small, large)]
+    names = found[0].sort_values("mean").index
+    lines = [[name, *(with_interval(*part.loc[name, ENDS], ".4f") for part in found)] for name in names]
+    small_order, large_order = (
+        rows.pivot(index="data_seed", columns="router", values="value").rank(axis=1)
+        for rows in (small, large)
+    )
+    same = (small_order == large_order).all(axis=1)
+    lines.append(["corpora with the same order", f"{same.sum()} of {len(same)}", ""])
+    return markdown_table(["router", "width 32, loss", "width 64, loss"], lines)
+
+
+def read() -> modtf.Study:
+    """Read the models of the first law."""
+    return archive("languages")
+
+
+def texts(study: modtf.Study) -> dict[str, list[str]]:
+    """Return the tables of the page."""
+    tables = [cross_table(crossed())] if CROSSED.exists() else []
+    tables += [sizes(study.level)] if (RESULTS / "languages_larger.zip").exists() else []
+    return {"languages.md": tables}
+
+
+if __name__ == "__main__":
+    print("\n\n".join(texts(read())["languages.md"]))
