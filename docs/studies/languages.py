@@ -5,9 +5,10 @@
     modtf sweep --study=docs/studies/languages.py --out=studies/languages
 
 Corpora of the law `rows` with eight languages, 4,000 steps, a learning rate that falls to 0 as a cosine: 25
-cells, and 92 trials of 1,000 steps. Three more parts are trained in the same way, each after its search,
+cells, and 92 trials of 1,000 steps. Four more parts are trained in the same way, each after its search,
 whose table is `docs/study/languages_PART_search.csv.gz`: 75 trials and 25 cells of the law `classes`, 12
-and 4 of larger models, 6 and 2 of fixed routing that is wrong for some tokens (`cross`):
+and 4 of larger models, 6 and 2 of fixed routing that is wrong for some tokens (`cross`), 9 and 3 of networks
+that are told the language:
 
     modtf sweep --study=docs/studies/languages.py:classes_search --out=studies/classes_search
     modtf sweep --study=docs/studies/languages.py:classes --out=studies/classes
@@ -15,6 +16,8 @@ and 4 of larger models, 6 and 2 of fixed routing that is wrong for some tokens (
     modtf sweep --study=docs/studies/languages.py:larger --out=studies/larger
     modtf sweep --study=docs/studies/languages.py:cross_search --out=studies/cross_search
     modtf sweep --study=docs/studies/languages.py:cross --out=studies/cross
+    modtf sweep --study=docs/studies/languages.py:told_search --out=studies/told_search
+    modtf sweep --study=docs/studies/languages.py:told --out=studies/told
 
 The rule tasks are those of the scorecard, with its protocol and its rates; it holds nine of the routers, and
 these commands train the others, 22 cells with 55 trials:
@@ -69,6 +72,7 @@ class Part:
     width: int = 32
     corpora: tuple[int, ...] = CORPORA
     farther: bool = False
+    told: bool = False
 
     def trials(self) -> Iterator[tuple[str, float, modtf.Cell]]:
         """Yield name, starting rate and cell of every trial; the farther ones once the others are done."""
@@ -111,6 +115,7 @@ class Part:
             members=tuple((corpus, 0) for corpus in corpora),
             **{f"router.{option}": value for option, value in options.items()},
             **{"training.steps": steps, "training.learning_rate": rate},
+            **({"model.told": True} if self.told else {}),
             **protocol,
         )
         [cell] = point.cells()
@@ -127,6 +132,11 @@ LARGE = Part(
     corpora=CORPORA[:3],
 )
 CROSS = Part("languages_cross_search", WRONG)
+TOLD = Part(
+    "languages_told_search",
+    {name: {**LEARNED, **OTHERS}[name] for name in ("monolithic", "dense", "gt_modular")},
+    told=True,
+)
 
 
 def search() -> list[modtf.Cell]:
@@ -167,6 +177,16 @@ def cross_search() -> list[modtf.Cell]:
 def cross() -> list[modtf.Cell]:
     """Return fixed routing that is wrong for some tokens, at its rates."""
     return [cell for _, cell in CROSS.reported()]
+
+
+def told_search() -> list[modtf.Cell]:
+    """Return the trials of networks that are told the language, as a vector added to that of the word."""
+    return [cell for *_, cell in TOLD.trials()]
+
+
+def told() -> list[modtf.Cell]:
+    """Return the networks that are told the language, at their rates."""
+    return [cell for _, cell in TOLD.reported()]
 
 
 def rules_trials() -> Iterator[tuple[str, str, dict[float, modtf.Cell]]]:

@@ -68,6 +68,8 @@ class Languages(Family):
         Variant("monolithic", "no experts, active size"),
         Variant("monolithic_total", "no experts, total size", "monolithic", {"total": True},
                 by_default=False),
+        Variant("monolithic_told", "no experts, active size, told the language", "monolithic", {"told": True},
+                by_default=False),
         Variant("hash", "hash of the word"),
         Variant("switch", "top-1 with load balancing"),
         Variant("top_2", "top-2 with load balancing", "balanced", {"router.k": 2, **BALANCED},

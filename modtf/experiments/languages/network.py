@@ -71,15 +71,16 @@ class LanguageModel(ModularModel):
     """Two layers of causal attention and routed experts, learned positions.
 
     All experts are computed, then weighted. The router reads a linear map of the normed token, without bias.
-    The language is hidden from the network, and from every router that does not follow it (`is_told`). A
-    document longer than those of training repeats the last position.
+    The language is hidden from every router that does not follow it (`is_told`), and from the network unless
+    it is `told`. A document longer than those of training repeats the last position.
 
     Options:
         hidden: hidden units of an expert; the width by default.
         total: whether the feed-forward layer of a model without experts is as wide as all experts together.
+        told: whether the network is told the language of every next word, as a vector added to the word's.
     """
 
-    def make_layers(self, hidden: int | None = None, total: bool = False) -> None:
+    def make_layers(self, hidden: int | None = None, total: bool = False, told: bool = False) -> None:
         family, task, d = self.population.family, self.population.task, self.width
         if d % HEADS:
             raise ValueError(f"width={d} is not valid; expected a multiple of {HEADS}, the number of heads.")
@@ -87,6 +88,9 @@ class LanguageModel(ModularModel):
         self.embedding = Dense(initial, words, d, "embedding", use_bias=False, fan_in=1, **how)
         self.positions = Dense(
             initial, family.num_tokens(task), d, "positions", use_bias=False, fan_in=1, **how
+        )
+        self.language = (
+            Dense(initial, self.num_rules, d, "language", use_bias=False, fan_in=1, **how) if told else None
         )
         for place in LAYERS:
             router = self.make_router(self.num_rules, use_bias=False, place=place)
@@ -105,6 +109,8 @@ class LanguageModel(ModularModel):
         last = np.minimum(np.arange(inputs.shape[2]), positions.shape[2] - 1)
         ids = ops.arange(self.embedding.kernel.shape[2], dtype=inputs.dtype)[:, None]
         x = self.embedding(ops.cast(flat(inputs) == ids, inputs.dtype))
+        if self.language is not None:
+            x = x + self.language(visible)
         positions = ops.cast(ops.take(positions, last, axis=2), x.dtype)[..., None]
         x = ops.reshape(ops.reshape(x, [*x.shape[:2], *tokens]) + positions, [*x.shape[:2], -1])
         p, scores = {}, {}

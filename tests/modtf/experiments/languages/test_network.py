@@ -30,7 +30,7 @@ def softmax(x):
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def forward(weights, words, route, modules):
+def forward(weights, words, rule, route, modules):
     """Return logits [N, V] and p of both layers [N, M] for one document, expert by expert."""
 
     def norm(x, name):
@@ -39,6 +39,8 @@ def forward(weights, words, route, modules):
 
     positions = np.minimum(np.arange(len(words)), LENGTH - 1)
     x = weights["embedding/kernel"].T[words] + weights["positions/kernel"].T[positions]
+    if "language/kernel" in weights:
+        x = x + weights["language/kernel"].T[rule]
     size, p = WIDTH // HEADS, {}
     for layer in ("layer1", "layer2"):
         read = norm(x, f"{layer}_norm")
@@ -61,7 +63,9 @@ def forward(weights, words, route, modules):
     return norm(x, "norm") @ weights["head/kernel"].T + weights["head/bias"][:, 0], p
 
 
-@pytest.mark.parametrize("variant", ["modular", "gt_modular", "modular_op", "monolithic", "hash"])
+@pytest.mark.parametrize(
+    "variant", ["modular", "gt_modular", "modular_op", "monolithic", "monolithic_told", "hash"]
+)
 def test_a_plain_forward_pass(variant):
     """Two members, and a document longer than those of training."""
     tasks = [TASK, TASK.replace(data_seed=1)]
@@ -82,7 +86,7 @@ def test_a_plain_forward_pass(variant):
                 return np.asarray(model.routers[layer].table.numpy()[member], np.float64)[:, words].T
             return np.eye(3)[rule] if variant == "gt_modular" else np.ones([len(words), 1])
 
-        logits, p = forward(weights, words, route, modules)
+        logits, p = forward(weights, words, rule, route, modules)
         np.testing.assert_allclose(outputs["target"][document, member], logits, atol=2e-5)
         for layer, expected in p.items():
             np.testing.assert_allclose(outputs[f"activation_{layer}"][document, member], expected, atol=1e-5)
@@ -96,6 +100,7 @@ def test_parameters():
     assert counts == {"gt_modular": 48_320, "modular": 48_320 + 2 * 256, "one": 48_320 - 14 * 2_112}
     total = modtf.build(task, "monolithic_total", 32).num_parameters
     assert total == 48_320 - 2 * 7 * 32  # one bias in place of eight
+    assert modtf.build(task, "monolithic_told", 32).num_parameters == counts["one"] + 8 * 32
 
 
 @pytest.mark.parametrize("variant", ["modular", "switch", "top_2", "hash", "expert_choice", "uniform"])
@@ -106,8 +111,9 @@ def test_the_language_is_hidden(variant):
     other = {**features, "rule": (features["rule"] + 1) % 3}
     for name, value in model(features).items():
         np.testing.assert_array_equal(value, model(other)[name], err_msg=name)
-    told = modtf.build(TASK, "modular_op", WIDTH)
-    assert np.abs(told(features)["target"] - told(other)["target"]).max() > 1e-3
+    for told in ("modular_op", "monolithic_told"):
+        model = modtf.build(TASK, told, WIDTH)
+        assert np.abs(model(features)["target"] - model(other)["target"]).max() > 1e-3
 
 
 def test_fixed_routing_follows_the_language_also_when_it_is_sampled():
