@@ -58,3 +58,9 @@ def test_chance_is_exact_for_few_routers():
     x = np.arange(3.0)
     assert draw_orders.chance(lambda y: draw_orders.spearman(x, y), x) == pytest.approx(2 / 6, abs=0.05)
     assert draw_orders.chance(lambda y: draw_orders.spearman(x, y), x, x) == 1
+
+
+def test_every_learned_router_has_losses_in_the_rule_tasks():
+    tables = draw_orders.rule_losses()
+    assert {arch: table.shape for arch, table in tables.items()} == {"mlp": (20, 5), "rnn": (20, 5)}
+    assert not any(table.isna().to_numpy().any() for table in tables.values())

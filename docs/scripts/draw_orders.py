@@ -11,6 +11,7 @@ Given the folders of both studies, the script first writes the reference results
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from scipy.stats import rankdata, ttest_1samp
 from sources import IMAGES, RESULTS, archive, save, study_file
 
 import modtf
+from modtf.analysis import IN
 from modtf.analysis.intervals import holm, intervals
 from modtf.experiments.languages.family import (
     ACTIVE,
@@ -197,7 +199,7 @@ def rule_losses(archived: Path = RESULTS / "languages_rules.zip") -> dict[str, p
     if archived.exists():
         names = {cell.folder: name for name, cell in study.rules_reported()}
         found = modtf.Study.read([archived]).performance
-        found = found[found["distribution"] == "in"]
+        found = found[found["distribution"] == IN]
         routers = found["folder"].astype(str).str.rsplit("/").str[-1].map(names)
         columns = found.assign(router=routers, task=found["data_seed"], loss=found["value"])
         rows += columns.dropna(subset="router")[["arch", "router", "task", "loss"]].to_dict("records")
@@ -235,7 +237,8 @@ def router_table(found: pd.DataFrame, level: float) -> str:
 def answers(found: pd.DataFrame) -> str:
     """Return the primary result and the reliability of both orders in Markdown, if there are enough routers
     with both."""
-    by_corpus = learned_only(found).pivot(index="router", columns="data_seed", values="loss")
+    learned = learned_only(found)
+    by_corpus = learned.pivot(index="router", columns="data_seed", values="loss")
     rules = rule_losses()
     names = common(rules, by_corpus)
     if len(names) < LEAST:
@@ -245,7 +248,13 @@ def answers(found: pd.DataFrame) -> str:
     rows = [[f"order of {len(names)} routers: {reading(low, high, rho)}", with_interval(rho, low, high)]]
     for arch, table in zip(rules, tables, strict=True):
         rows.append([f"the same with the {arch} alone", with_interval(*order([table], excess))])
+    placed, mean = places(tables), excess.mean(axis=1)
+    number = active(learned.groupby("router").mean(numeric_only=True).loc[names])
+    alike = spearman(placed, mean, number)
+    p = [chance(partial(spearman, placed), mean), chance(lambda v: spearman(placed, v, number), mean, number)]
     rows += [
+        ["p of the first row by permutation (not registered)", f"{p[0]:.3f}"],
+        ["at equal numbers of active experts (not registered)", f"{alike:+.2f}, p {p[1]:.2f}"],
         ["reliability of the order in the rule tasks", f"{reliability(halves(tables)):.2f}"],
         ["reliability of the order in languages", f"{reliability(halves([excess])):.2f}"],
     ]
