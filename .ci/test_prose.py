@@ -39,8 +39,8 @@ WORDS = {
 SENTENCE_MEDIAN, SENTENCE_MOST = 20, 40
 # Words of a page at most; see `num_visible`.
 WORDS_MOST = dict.fromkeys(
-    ("constant_rates", "corruptions", "languages", "measures", "misrouting", "open_questions",
-     "routers_results", "routing_claims", "scorecard", "sqoop", "study", "vqa"), 600,
+    ("constant_rates", "corruptions", "languages", "languages_order", "measures", "misrouting",
+     "open_questions", "routers_results", "routing_claims", "scorecard", "sqoop", "study", "vqa"), 600,
 ) | {"findings": 500, "measure": 1_200}  # fmt: skip
 ALL_WORDS_MOST = 45_000
 

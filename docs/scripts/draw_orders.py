@@ -1,4 +1,6 @@
-"""Compare the order of routers in the rule tasks with that in the language model, for docs/languages.md.
+"""Compare the order of routers in the rule tasks with that in the language model.
+
+The pages are docs/languages.md and docs/languages_order.md.
 
     modtf report --results=studies/languages --out=report --archive=docs/study/languages.zip
     modtf report --results=studies/rules --out=report --archive=docs/study/languages_rules.zip
@@ -18,6 +20,7 @@ import numpy as np
 import pandas as pd
 from draw_language_parts import CROSSED, crossed, sampled_over_weighted
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from scipy.stats import rankdata, ttest_1samp
 from sources import IMAGES, RESULTS, archive, save, study_file
@@ -346,6 +349,32 @@ def picture(found: pd.DataFrame, level: float) -> Figure:
     return figure
 
 
+def order_picture(found: pd.DataFrame) -> Figure:
+    """Return the rank of each router in the language model against that in the rule tasks, one panel a
+    family."""
+    learned = learned_only(found)
+    excess = learned.pivot(index="router", columns="data_seed", values="loss").mean(axis=1)
+    rules = rule_losses()
+    number = active(learned.groupby("router").mean(numeric_only=True))
+    figure = Figure(figsize=(7.2, 3.8), layout="constrained")
+    panels = figure.subplots(1, len(rules), sharey=True)
+    for axes, (arch, table) in zip(panels, rules.items(), strict=True):
+        place, rank = rankdata(table.loc[excess.index].median(axis=1)), rankdata(excess)
+        axes.plot([1, len(rank)], [1, len(rank)], color="#999999", lw=0.8)
+        for k, colour in COLOURS.items():
+            axes.plot(place[number == k], rank[number == k], "o", color=colour, ms=6, label=f"{k:g} active")
+        for name, x, y in zip(excess.index, place, rank, strict=True):
+            if y - x > 9:
+                axes.annotate(name, (x, y), (6, -3), textcoords="offset points", fontsize=8)
+        axes.set_title(f"{arch.upper()}: {spearman(place, excess.to_numpy()):.2f}", fontsize=10)
+        axes.set_xlabel("Rank in the rule tasks (1 is best)")
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("Rank in the language model")
+    panels[0].yaxis.set_major_locator(MaxNLocator(integer=True))
+    panels[-1].legend(frameon=False, fontsize=8)
+    return figure
+
+
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
     tables = []
@@ -357,8 +386,10 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
-    """Write the picture of the page."""
-    return [save(picture(models(study), study.level), folder / "languages.png")]
+    """Write the pictures of both pages."""
+    found = models(study)
+    pictures = {"languages": picture(found, study.level), "languages_order": order_picture(found)}
+    return [save(figure, folder / f"{name}.png") for name, figure in pictures.items()]
 
 
 if __name__ == "__main__":

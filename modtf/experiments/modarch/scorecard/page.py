@@ -43,6 +43,10 @@ PAIRED = (
 )
 
 RANKED = "All rows, the smallest loss in distribution first."
+CARRIES = (
+    "It is undecided whether a language model orders routers in this way (docs/languages_order.md). "
+    "--tasks=languages trains yours in one."
+)
 RATES = (
     "Validation loss of each row by the learning rate at the first step, joined over tasks that are not "
     "reported. The learning rate falls to 0 as a cosine. * marks the lowest loss: at this rate "
@@ -89,8 +93,9 @@ def write_page(
         tables.append(Section(f"{name}: all rows", [table_note(part.results)], content=[numbers]))
         tables.append(Section(f"{name}: learning rates", [RATES], content=[page.Table(rates[kind[0]])]))
     fixed = [shown(draw_places(places, own), out, DIFFERENCES)] if len(places) else []
+    note = f"{RANKED} {CARRIES}" if fixed else RANKED  # fixed routing is among the rows of the rule tasks
     sections = [
-        Section("What was found", (), warnings, [page.Text(RANKED, small=True), ranked[0], rows[0]], verdict),
+        Section("What was found", (), warnings, [page.Text(note, small=True), ranked[0], rows[0]], verdict),
         Section("In detail", short, content=rows[1:]),
         *([Section("Compared with fixed routing", [PLACES], content=fixed)] if fixed else []),
         *tables,
