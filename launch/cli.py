@@ -50,7 +50,19 @@ def run_command(
     try:
         with interruptible(name, hint), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: print(f"{name}: warning: {message}", file=sys.stderr)
-            _run(main, define_flags, name, arguments)
+            for location in plugins_given(arguments):
+                load_plugin(location)
+            values = flags.FlagValues()
+            define_flags(values)
+            define_plugin(values)
+            if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
+                print(help_of(sys.modules[define_flags.__module__].__doc__ or "", values, name, arguments))
+            else:
+                _, *stray = _parsed(values, [name, *arguments])
+                if stray:
+                    raise ValueError(f"the argument {stray[0]!r} is unexpected; write flags as --name=value.")
+                check_no_pipe(values)
+                main(values)
             sys.stdout.flush()  # a full disk is an error of the command
     except BrokenPipeError:
         _drop_output()
@@ -72,28 +84,6 @@ def _drop_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _run(
-    main: Callable[[flags.FlagValues], None],
-    define_flags: Callable[[flags.FlagValues], None],
-    name: str,
-    arguments: list[str],
-) -> None:
-    """Run a command, or print its help."""
-    for location in plugins_given(arguments):
-        load_plugin(location)
-    values = flags.FlagValues()
-    define_flags(values)
-    define_plugin(values)
-    if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
-        print(help_of(sys.modules[define_flags.__module__].__doc__ or "", values, name, arguments))
-        return
-    _, *stray = _parsed(values, [name, *arguments])
-    if stray:
-        raise ValueError(f"the argument {stray[0]!r} is unexpected; write flags as --name=value.")
-    check_no_pipe(values)
-    main(values)
 
 
 def _parsed(values: flags.FlagValues, arguments: list[str]) -> list[str]:
@@ -150,7 +140,7 @@ def _values_of(name: str, define: Callable[..., Any], arguments: Sequence[str]) 
     values = flags.FlagValues()
     define(name, [], "", flag_values=values)
     values(["command", *arguments], known_only=True)
-    return list(values[name].value)
+    return list(getattr(values, name))
 
 
 def help_of(text: str, values: flags.FlagValues, name: str, arguments: Sequence[str] = ()) -> str:
@@ -175,9 +165,10 @@ def _option_text(name: str, option: Any) -> str:
     """Return an option of tasks with its default, its description, and its valid values."""
     if option.choices is not None:
         allowed = f"One of {', '.join(map(str, option.choices))}."
+    elif option.high < float("inf"):
+        allowed = f"From {option.low:g} to {option.high:g}."
     else:
-        allowed = f"From {option.low:g} to {option.high:g}." if option.high < float("inf") else ""
-        allowed = allowed or f"At least {option.low:g}."
+        allowed = f"At least {option.low:g}."
     return _aligned(f"--{name}={option.default}", f"{option.description}. {allowed}")
 
 

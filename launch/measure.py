@@ -152,9 +152,8 @@ def main(values: flags.FlagValues) -> None:
                 saturated[name] = analyses.found[SATURATION]
             more += analysed_sections(analyses, folder, routing.names)
             file = Path(path).name
-            page = write_routing_report(
-                layers, folder, routing.names, more, held(routing, file), analyses.found, file
-            )
+            source = held(routing, file), analyses.found, file
+            page = write_routing_report(layers, folder, routing.names, more, *source)
         print(f"Wrote {page}\n\n" + "\n".join(findings(layers, routing.names, analyses.found)))
         if len(routings) > 1:
             runs.append(Run(name, routing.layers, layers))

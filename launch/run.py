@@ -144,11 +144,8 @@ def announce(plain: Sequence[Cell], label: str, out: Path, values: flags.FlagVal
     rates = sorted({cell.protocol.training.learning_rate for cell in plain})
     rate = "the rates found" if values.best else f"learning rate {' or '.join(map('{:g}'.format, rates))}"
     rate += f", {training.schedule}" if training.schedule else ""
-    print(
-        f"{label}: {len(plain)} variants x {members} members, {steps} steps at {rate} (preset "
-        f"{values.preset}). Writing to {out}",
-        flush=True,
-    )
+    what = f"{label}: {len(plain)} variants x {members} members, {steps} steps at {rate}"
+    print(f"{what} (preset {values.preset}). Writing to {out}", flush=True)
     for namespace in OPTIONS:
         given = [(cell.variant, getattr(cell, namespace)) for cell in plain]
         for name in dict.fromkeys(name for _, options in given for name in options):

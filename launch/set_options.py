@@ -155,12 +155,7 @@ def _values(namespace: str, name: str, text: str, several: bool) -> list[Any]:
         return [choices.get(one, parse_value(one)) for one in texts]  # the task checks them
     if namespace not in PARTS:
         return [parse_value(one) for one in texts]
-    return _field_values(namespace, name, texts, text)
-
-
-def _field_values(namespace: str, name: str, texts: Sequence[str], text: str) -> list[Any]:
-    """Return the values of a protocol's field, converted to its type; the protocol checks them."""
-    fields = PARTS[namespace]
+    fields = PARTS[namespace]  # of a protocol, which checks the values
     check_known(namespace, [name], fields, namespace)
     kind = str(getattr(fields[name].type, "__name__", fields[name].type))  # "int", "float | None", ...
     if kind.startswith("tuple"):

@@ -99,7 +99,21 @@ def main(values: flags.FlagValues) -> None:
     if values.dry_run:
         preview(cells, out, values.workers, values.measure_cost)
         return
-    _run(cells, out, plugins, values)
+    from modtf.engines.run_study import run_study
+
+    if note := note_on_xla(cells):
+        print(note, flush=True)
+    with closing(engine_of(cells, out, values)) as engine:
+        summary = run_study(cells, out, engine, plugins=plugins, retry_failed=values.retry_failed)
+    failed = summary.failed
+    print(f"{plural(summary.finished, 'cell')} finished now, {summary.before} before, {len(failed)} failed.")
+    for folder, reason in list(failed.items())[:SHOWN]:
+        print(f"  {out / folder}/error.json: {reason}")
+    if len(failed) > SHOWN:
+        print(f"  and {len(failed) - SHOWN} more")
+    if failed:
+        sys.exit(1)
+    print(f"Look at it: {command_line('report', results=out, out=f'{out}_report')}")
 
 
 def engine_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "Engine":
@@ -117,24 +131,6 @@ def engine_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "En
         elif values[flag].present:
             raise ValueError(f"--{flag} has no meaning for --engine={values.engine}. Leave it out.")
     return chosen(**options)
-
-
-def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], values: flags.FlagValues) -> None:
-    from modtf.engines.run_study import run_study
-
-    if note := note_on_xla(cells):
-        print(note, flush=True)
-    with closing(engine_of(cells, out, values)) as engine:
-        summary = run_study(cells, out, engine, plugins=plugins, retry_failed=values.retry_failed)
-    failed = summary.failed
-    print(f"{plural(summary.finished, 'cell')} finished now, {summary.before} before, {len(failed)} failed.")
-    for folder, reason in list(failed.items())[:SHOWN]:
-        print(f"  {out / folder}/error.json: {reason}")
-    if len(failed) > SHOWN:
-        print(f"  and {len(failed) - SHOWN} more")
-    if failed:
-        sys.exit(1)
-    print(f"Look at it: {command_line('report', results=out, out=f'{out}_report')}")
 
 
 def preview(cells: Sequence[Cell], out: Path, workers: int | None, measured: bool = False) -> None:
@@ -156,17 +152,13 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None, measured: boo
     done = [(cell, cost) for cell, cost in pairs if states[cell.folder] == "finished"]
     left = [cost for cell, cost in pairs if states[cell.folder] != "finished"]
     counts = ", ".join(f"{count} {name}" for name, count in Counter(states.values()).items())
-    models = sum(len(cell.members) for cell in cells)
-    print(
-        f"\n{plural(len(cells), 'cell')} ({counts}), {plural(models, 'model')}. The models of a cell have "
-        "the same shape."
-    )
+    models = plural(sum(len(cell.members) for cell in cells), "model")
+    print(f"\n{plural(len(cells), 'cell')} ({counts}), {models}. The models of a cell have the same shape.")
     _print_sum(left, workers, measured)
     print(_accuracy(done, out, measured))
 
 
 def _print_sum(left: "Sequence[CostEstimate]", workers: int | None, measured: bool) -> None:
-    """Print the total cost of the remaining cells."""
     from modtf.studies.estimate import on_accelerator
     from modtf.training.machine import accelerators, default_workers, processor_name, processors
 
