@@ -202,7 +202,7 @@ class _Pass:
 
     def documents(self, are_prompts: bool) -> list[Document]:
         """Return the prompts of the pass, which start at position 0; otherwise all its tokens as one."""
-        cuts = np.flatnonzero(self.positions == 0)[1:] if are_prompts else []
+        cuts = np.flatnonzero((self.positions == 0) & are_prompts)[1:]
         both = zip(np.split(self.experts, cuts), np.split(self.tokens, cuts), strict=True)
         return [Document(self.place, *part) for part in both]
 
