@@ -294,8 +294,8 @@ def load_activations(directory: Source, place: str = "", **where: Any) -> list[A
             arrays = {} if known is None else read_matrices(cell.path, cell.definition, known)
             if known and arrays:
                 probs = None if place else task.family.rule_probs(task)
-                more: dict[str, Any] = {"rule_names": known.rule_names, "rule_probs": probs}
-                wanted.append(Activations(cell.cell, **arrays, place=place, **more))
+                more: dict[str, Any] = {"place": place, "rule_names": known.rule_names, "rule_probs": probs}
+                wanted.append(Activations(cell.cell, **(more | arrays)))
     return wanted
 
 
