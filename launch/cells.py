@@ -123,9 +123,7 @@ def _variants(values: flags.FlagValues, families: Sequence[Family]) -> dict[str,
     for name in values.variant:
         check_choice("--variant", name, known)
     chosen = dict.fromkeys(values.variant)
-    return {
-        family.name: [name for name in chosen if name in accepted_variants(family)] for family in families
-    }
+    return {one.name: [name for name in chosen if name in accepted_variants(one)] for one in families}
 
 
 def accepted_variants(family: Family) -> list[str]:
@@ -156,12 +154,11 @@ def listed(value: Any) -> list[Any]:
 
 def whole_numbers(name: str, flag_values: flags.FlagValues) -> list[int]:
     """Return the whole numbers of a flag."""
-    values = listed(flag_values[name].value)
+    texts = listed(flag_values[name].value)
     try:
-        return [int(value) for value in values]
+        return list(map(int, texts))
     except ValueError:
-        joined = ",".join(values)
-        raise ValueError(f"--{name}={joined}: expected integers separated by commas.") from None
+        raise ValueError(f"--{name}={','.join(texts)}: expected integers separated by commas.") from None
 
 
 #: flag that selects among a study's cells -> its value for a cell
@@ -187,45 +184,33 @@ def _variants_by_family() -> str:
     families: dict[str, list[str]] = {}
     for family in FAMILIES.values():
         defaults = default_variants(family)
-        names = (f"{name}*" if name in defaults else name for name in (v.name for v in family.variants))
+        names = (f"{v.name}{'*' * (v.name in defaults)}" for v in family.variants)
         families.setdefault(", ".join(names), []).append(family.name)
     own = {variant.name for family in FAMILIES.values() for variant in family.variants}
     routers = ", ".join(name for name in ROUTERS if name not in own)
-    listed = [*(f"{', '.join(names)}: {variants}." for variants, names in families.items())]
+    listed = (f"{', '.join(names)}: {variants}." for variants, names in families.items())
     return " ".join([*listed, f"All families: {routers}."])
 
 
 def define_cell_flags(values: flags.FlagValues, out: str | None = None, several: bool = False) -> None:
     """Add the other flags of a cell. `out` is the help of --out; None if the command does not have it."""
     settings = dict.fromkeys(name for family in FAMILIES.values() for name in family.settings)
-    words = (
-        "quick: a few minutes on two cores, with a shorter protocol than the paper's. paper: the published "
-        "protocol, many hours. smoke: "
-    )
-    words += "about a minute, to test the installation; its numbers mean nothing."
+    words = "quick: a few minutes on two cores, with a shorter protocol than the paper's. paper: the "
+    words += "published protocol, many hours. smoke: about a minute, to test the installation; its numbers "
+    words += "mean nothing."
     _define(values, "preset", words, list(PRESETS), default="quick")
     if out is not None:
         flags.DEFINE_string("out", None, out, flag_values=values)
-    _define(
-        values, "rules", "The number of rules R of the task. The default is the preset's.", several=several
-    )
+    words = "The number of rules R of the task. The default is the preset's."
+    _define(values, "rules", words, several=several)
     _define(values, "width", "The width e of the encoders. The inner width is 4e.", several=several)
     _define(values, "tasks", "The number of tasks (data seeds 0, 1, ...).")
     _define(values, "seeds", "The number of seeds per task (0, 1, ...).")
     _define(values, "steps", "Training steps.")
-    _define(
-        values,
-        "setting",
-        "What is predicted. The default is the family's first setting.",
-        list(settings),
-        several,
-    )
-    flags.DEFINE_float(
-        "learning_rate",
-        None,
-        "The learning rate; with a schedule, that of the first step.",
-        flag_values=values,
-    )
+    words = "What is predicted. The default is the family's first setting."
+    _define(values, "setting", words, list(settings), several)
+    words = "The learning rate; with a schedule, that of the first step."
+    flags.DEFINE_float("learning_rate", None, words, flag_values=values)
     _define(values, "batch_size", "The number of examples per member and step.")
     words = "The precision of matrix products. tf32 and mixed_bfloat16 are faster and less precise."
     _define(values, "precision", words, PRECISIONS)
@@ -240,9 +225,8 @@ def define_models(values: flags.FlagValues) -> None:
 
 def define_study(values: flags.FlagValues) -> None:
     """Add --study."""
-    words = f"A study: {', '.join(STUDIES)}, or a file: FILE.py with CELLS or cells(), or "
-    words += "FILE.py:NAME with a function NAME(). "
-    words += f"{', '.join(f'--{name}' for name in CHOOSES)} select among its cells."
+    words = f"A study: {', '.join(STUDIES)}, or a file: FILE.py with CELLS or cells(), or FILE.py:NAME with "
+    words += f"a function NAME(). {', '.join(f'--{name}' for name in CHOOSES)} select among its cells."
     flags.DEFINE_string("study", None, words, flag_values=values)
 
 
@@ -283,11 +267,8 @@ def cells_given(values: flags.FlagValues) -> tuple[str, list[Cell], list[str]]:
     if values.study is None:
         return "sweep", cells_of_flags(values), list(values.plugin)
     study = load_study(values.study)
-    return (
-        study.name,
-        choose_cells(study.cells, values),
-        [*values.plugin, *([study.plugin] if study.plugin else [])],
-    )
+    plugins = [*values.plugin, *filter(None, [study.plugin])]
+    return study.name, choose_cells(study.cells, values), plugins
 
 
 def warn_without_effect(cells: Sequence[Cell], values: flags.FlagValues) -> None:
@@ -333,11 +314,7 @@ def _define(
 ) -> None:
     """Add a flag: a list, one of some choices, or a whole number."""
     if several:
-        words += (
-            f" Several of {', '.join(choices)}, separated by commas."
-            if choices
-            else " Several, separated by commas."
-        )
+        words += f" Several{' of ' * bool(choices)}{', '.join(choices)}, separated by commas."
         flags.DEFINE_list(name, None, words, flag_values=values)
     elif choices:
         flags.DEFINE_enum(name, default, choices, words, flag_values=values)

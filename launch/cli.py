@@ -14,10 +14,9 @@ from typing import Any
 from absl import flags
 
 from modtf.base.checks import check_choice
-from modtf.base.extras import tensorflow_named
 from modtf.base.files import is_pipe
 from modtf.base.plugins import load_plugin
-from modtf.base.process import Terminated, exit_on_sigterm
+from modtf.launch.main import interruptible
 
 #: flag of other programs -> hint for this one
 KNOWN_ELSEWHERE = {
@@ -49,9 +48,21 @@ def run_command(
         if getattr(sys, stream) is None:  # closed: the next opened file would receive what libraries print
             setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115  it stays open
     try:
-        with exit_on_sigterm(), warnings.catch_warnings(), tensorflow_named(name):
+        with interruptible(name, hint), warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: print(f"{name}: warning: {message}", file=sys.stderr)
-            _run(main, define_flags, name, arguments)
+            for location in plugins_given(arguments):
+                load_plugin(location)
+            values = flags.FlagValues()
+            define_flags(values)
+            define_plugin(values)
+            if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
+                print(help_of(sys.modules[define_flags.__module__].__doc__ or "", values, name, arguments))
+            else:
+                _, *stray = _parsed(values, [name, *arguments])
+                if stray:
+                    raise ValueError(f"the argument {stray[0]!r} is unexpected; write flags as --name=value.")
+                check_no_pipe(values)
+                main(values)
             sys.stdout.flush()  # a full disk is an error of the command
     except BrokenPipeError:
         _drop_output()
@@ -60,12 +71,6 @@ def run_command(
         print(f"{name}: error: {error}", file=sys.stderr)
         _drop_output()
         sys.exit(1)
-    except KeyboardInterrupt:
-        print(f"\n{name}: interrupted{hint}.", file=sys.stderr)
-        sys.exit(130)
-    except Terminated:
-        print(f"\n{name}: terminated{hint}.", file=sys.stderr)
-        raise
     except SystemExit as stopped:
         if stopped.code:
             raise
@@ -79,28 +84,6 @@ def _drop_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _run(
-    main: Callable[[flags.FlagValues], None],
-    define_flags: Callable[[flags.FlagValues], None],
-    name: str,
-    arguments: list[str],
-) -> None:
-    """Run a command, or print its help."""
-    for location in plugins_given(arguments):
-        load_plugin(location)
-    values = flags.FlagValues()
-    define_flags(values)
-    define_plugin(values)
-    if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
-        print(help_of(sys.modules[define_flags.__module__].__doc__ or "", values, name, arguments))
-        return
-    _, *stray = _parsed(values, [name, *arguments])
-    if stray:
-        raise ValueError(f"the argument {stray[0]!r} is unexpected; write flags as --name=value.")
-    check_no_pipe(values)
-    main(values)
 
 
 def _parsed(values: flags.FlagValues, arguments: list[str]) -> list[str]:
@@ -125,12 +108,10 @@ def check_no_pipe(flag_values: flags.FlagValues) -> None:
     """Raise `ValueError` if a flag names a pipe: opening one may block for ever."""
     for name in flag_values:
         value = flag_values[name].value
-        values: list[Any] = value if isinstance(value, list) else [value]
-        for path in (
-            path for value in values if isinstance(value, str) for path in (value, *value.split(","))
-        ):
-            if is_pipe(path):
-                raise ValueError(f"--{name}={path} is a pipe; expected a file or a folder.")
+        for text in value if isinstance(value, list) else [value]:
+            for path in [text, *text.split(",")] if isinstance(text, str) else []:
+                if is_pipe(path):
+                    raise ValueError(f"--{name}={path} is a pipe; expected a file or a folder.")
 
 
 class Definer:
@@ -151,10 +132,15 @@ def define_plugin(values: flags.FlagValues) -> None:
 
 def plugins_given(arguments: Sequence[str]) -> list[str]:
     """Return the values of --plugin, which are needed before the other flags are known."""
+    return _values_of("plugin", flags.DEFINE_multi_string, arguments)
+
+
+def _values_of(name: str, define: Callable[..., Any], arguments: Sequence[str]) -> list[str]:
+    """Return the values of one flag among the arguments; the other flags need not be known."""
     values = flags.FlagValues()
-    define_plugin(values)
+    define(name, [], "", flag_values=values)
     values(["command", *arguments], known_only=True)
-    return list(values.plugin)
+    return list(getattr(values, name))
 
 
 def help_of(text: str, values: flags.FlagValues, name: str, arguments: Sequence[str] = ()) -> str:
@@ -166,34 +152,23 @@ def help_of(text: str, values: flags.FlagValues, name: str, arguments: Sequence[
         text = text.replace(f"python launch/{name.removeprefix('modtf ')}.py", name)
     by_flag = {flag: getattr(values[flag], "by_family", None) for flag in values}  # for options of tasks
     options = {flag: by_family for flag, by_family in by_flag.items() if by_family}
-    lines = [
-        text.strip(),
-        "",
-        "Flags:",
-        *(_flag_text(values[flag]) for flag in values if flag not in options),
-    ]
+    lines = [text.strip(), "", "Flags:"]
+    lines += [_flag_text(values[flag]) for flag in values if flag not in options]
     families = dict.fromkeys(family for by_family in options.values() for family in by_family)
-    for family in (_archs(arguments) or families) if options else ():
+    for family in (_values_of("arch", flags.DEFINE_list, arguments) or families) if options else ():
         own = [_option_text(flag, by[family]) for flag, by in options.items() if family in by]
         lines += ["", f"Options of tasks of --arch={family}:{'' if own else ' none.'}", *own]
     return "\n".join(lines)
-
-
-def _archs(arguments: Sequence[str]) -> list[str]:
-    """Return the families that --arch names among the arguments."""
-    values = flags.FlagValues()
-    flags.DEFINE_list("arch", [], "", flag_values=values)
-    values(["command", *arguments], known_only=True)
-    return list(values.arch)
 
 
 def _option_text(name: str, option: Any) -> str:
     """Return an option of tasks with its default, its description, and its valid values."""
     if option.choices is not None:
         allowed = f"One of {', '.join(map(str, option.choices))}."
+    elif option.high < float("inf"):
+        allowed = f"From {option.low:g} to {option.high:g}."
     else:
-        allowed = f"From {option.low:g} to {option.high:g}." if option.high < float("inf") else ""
-        allowed = allowed or f"At least {option.low:g}."
+        allowed = f"At least {option.low:g}."
     return _aligned(f"--{name}={option.default}", f"{option.description}. {allowed}")
 
 

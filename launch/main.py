@@ -1,6 +1,8 @@
 """The console command `modtf`, which runs the commands of this folder, each with its own flags."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -72,18 +74,26 @@ def run_file(path: str) -> NoReturn:
 
 def _run(command: str, name: str) -> None:
     try:
-        with exit_on_sigterm(), tensorflow_named(name):
+        with interruptible(name):
             run = import_module(f"modtf.launch.{command}").command
     except MissingExtraError as error:
         print(f"{name}: error: {error}", file=sys.stderr)
         sys.exit(1)
+    run()
+
+
+@contextmanager
+def interruptible(name: str, hint: str = "") -> Iterator[None]:
+    """Name the extra of a missing library. Ctrl-C and SIGTERM end with a line that ends with `hint`."""
+    try:
+        with exit_on_sigterm(), tensorflow_named(name):
+            yield
     except KeyboardInterrupt:
-        print(f"\n{name}: interrupted.", file=sys.stderr)
+        print(f"\n{name}: interrupted{hint}.", file=sys.stderr)
         sys.exit(130)
     except Terminated:
-        print(f"\n{name}: terminated.", file=sys.stderr)
+        print(f"\n{name}: terminated{hint}.", file=sys.stderr)
         raise
-    run()
 
 
 if __name__ == "__main__":

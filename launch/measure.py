@@ -56,30 +56,22 @@ def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
     words = "A file or folder with routing, of any format that docs/formats.md lists. Repeat it to compare "
-    define.multi_string(
-        "activations", None, f"{words}models on the same tokens; the last file is the last checkpoint."
-    )
+    words += "models on the same tokens; the last file is the last checkpoint."
+    define.multi_string("activations", None, words)
     words = "The format of the files. By default it is recognised by their content. One of "
     define.string("format", None, f"{words}{', '.join(FORMATS)}.")
     define.string("out", None, "The folder for measures.html with its tables and pictures.")
-    words = (
-        "Measure the routing that ships with modtf, of a small language model with eight languages and two "
-    )
-    define.bool(
-        "example", False, f"{words}layers of eight experts. The default of --out is {EXAMPLE_OUT} then."
-    )
-    define.integer(
-        "top_k",
-        None,
-        "The number k of experts that a token is sent to. Only their gates count. Formats without k need it.",
-    )
+    words = "Measure the routing that ships with modtf, of a small language model with eight languages and "
+    words += f"two layers of eight experts. The default of --out is {EXAMPLE_OUT} then."
+    define.bool("example", False, words)
+    words = "The number k of experts that a token is sent to. Only their gates count. Formats without k need "
+    define.integer("top_k", None, f"{words}it.")
     define.bool("logits", False, "The activations are the router's logits, before the softmax.")
     words = f"The probabilities of labels: {OBSERVED}, {UNIFORM}, or numbers, separated by commas, in the "
     words += "order of the labels' numbers, of the alphabet for texts, of frequency for tokens. Observed "
     define.string("label_probs", OBSERVED, f"{words}means: as frequent as among the tokens.")
-    define.string(
-        "array", "activations", "The name of the array of gates, [tokens, M] or [layers, tokens, M]."
-    )
+    words = "The name of the array of gates, [tokens, M] or [layers, tokens, M]."
+    define.string("array", "activations", words)
     words = "Instead of --array: the name of the array of each token's experts, [tokens, k] or [layers, "
     define.string("experts", None, f"{words}tokens, k]. -1 is a dropped choice.")
     words = "For tables: which columns are token, layer, slot, expert, weight, count, document or label, "
@@ -88,36 +80,24 @@ def define_flags(values: flags.FlagValues) -> None:
     words = "With --experts: the name of the array of their weights, or of the scores of all experts."
     define.string("weights", None, words)
     define.integer("num_experts", None, "With --experts: the number of experts.")
-    define.list(
-        "shared",
-        [],
-        "With --experts: the numbers of shared experts, which receive every token. They are left out; the "
-        "others keep their numbers.",
-    )
+    words = "With --experts: the numbers of shared experts, which receive every token. They are left out; "
+    define.list("shared", [], f"{words}the others keep their numbers.")
     words = "The name of the array of labels (integers from 0, or names), or an .npy file."
     define.string("labels", "labels", words)
-    words = (
-        "The name of the array of each token's document, or an .npy file. Labels are permuted over documents."
-    )
-    define.string("documents", None, words)
-    words = (
-        "The name of the array of each token's span, such as a chat turn, or an .npy file. A span keeps one "
-    )
-    words += "label when labels are permuted. Without it, "
-    define.string("spans", None, f"{words}consecutive tokens of one label are a span.")
-    define.string(
-        "label_names",
-        None,
-        "The name of the array of the labels' names, in the order of their numbers, or an .npy file.",
-    )
+    words = "The name of the array of each token's document, or an .npy file. Labels are permuted over "
+    define.string("documents", None, f"{words}documents.")
+    words = "The name of the array of each token's span, such as a chat turn, or an .npy file. A span keeps "
+    words += "one label when labels are permuted. Without it, consecutive tokens of one label are a span."
+    define.string("spans", None, words)
+    words = "The name of the array of the labels' names, in the order of their numbers, or an .npy file."
+    define.string("label_names", None, words)
     define.string("layer_names", None, "The name of the array of the layers' names, or an .npy file.")
     words = f"The analyses to run, separated by commas: {', '.join(ANALYSES)}; or "
     words += "all, or none. Larger files are sampled: cache reads at most 2,048 tokens, coactivation and "
     words += "consistency 8,192, dependence, repetition and saturation 32,768, the others 67 million choices."
     define.list("analyses", ["all"], words)
-    define.integer(
-        "permutations", NUM_PERMUTATIONS, "The number of permutations for the chance level; 0 for none."
-    )
+    words = "The number of permutations for the chance level; 0 for none."
+    define.integer("permutations", NUM_PERMUTATIONS, words)
     define.float("confidence", 0.95, "The confidence level of intervals.")
     define.integer("seed", 0, "The seed of the permutations.")
 
@@ -172,9 +152,8 @@ def main(values: flags.FlagValues) -> None:
                 saturated[name] = analyses.found[SATURATION]
             more += analysed_sections(analyses, folder, routing.names)
             file = Path(path).name
-            page = write_routing_report(
-                layers, folder, routing.names, more, held(routing, file), analyses.found, file
-            )
+            source = held(routing, file), analyses.found, file
+            page = write_routing_report(layers, folder, routing.names, more, *source)
         print(f"Wrote {page}\n\n" + "\n".join(findings(layers, routing.names, analyses.found)))
         if len(routings) > 1:
             runs.append(Run(name, routing.layers, layers))

@@ -52,14 +52,10 @@ def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
     define.list("configs", [], "Names of tasks, or patterns that match published tasks, such as 'mlp_*'.")
-    define.string(
-        "data_dir", None, "The folder to write to. The default is TFDS_DATA_DIR or ~/tensorflow_datasets."
-    )
-    words = (
-        "The format of the files. array_record allows random access with tfds.data_source; tfrecord suits "
-        "tfds.load."
-    )
-    define.enum("file_format", "tfrecord", ["tfrecord", "array_record"], words)
+    words = "The folder to write to. The default is TFDS_DATA_DIR or ~/tensorflow_datasets."
+    define.string("data_dir", None, words)
+    words = "The format of the files. array_record allows random access with tfds.data_source; tfrecord "
+    define.enum("file_format", "tfrecord", ["tfrecord", "array_record"], f"{words}suits tfds.load.")
 
 
 def main(values: flags.FlagValues) -> None:

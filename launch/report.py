@@ -39,32 +39,23 @@ def define_flags(values: flags.FlagValues) -> None:
     words = "A folder of results or an archive. Repeat the flag, or separate several by commas."
     define.multi_string("results", None, words)
     define.string("out", None, "The folder for report.html, figures/ and tables/.")
-    words = (
-        "Write the results, without models, to this small file (.zip), which --results reads. --out is not "
-        "needed."
-    )
-    define.string("archive", None, words)
+    words = "Write the results, without models, to this small file (.zip), which --results reads. --out is "
+    define.string("archive", None, f"{words}not needed.")
     define.bool("claims", False, "Print the verdict on every claim of the paper.")
     words = "Print which measures track specialisation, and which do not."
     define.bool("measures", False, words)
     words = "; ".join(f"{name}: {meant}" for name, meant in CHECKPOINT_WORDS.items())
-    define.enum(
-        "checkpoint",
-        None,
-        CHOICES,
-        f"{words}. The default is last if learning rates end at 0, else the family's, usually tail.",
-    )
+    words += ". The default is last if learning rates end at 0, else the family's, usually tail."
+    define.enum("checkpoint", None, CHOICES, words)
     define.list("protocol", [], "Keep only cells of these protocols.")
     define.list("variant", [], "Keep only these variants, with any options. The default is all.")
     words = "Draw only these figures, and judge claims only if --claims is given: "
     define.list("figures", [], f"{words}{', '.join(FIGURES)}.")
     define.list("vector", [], f"Write figures in these formats, too: {', '.join(VECTOR)}.")
-    define.integer(
-        "data_seed", None, "The task whose activation matrices are drawn. The default is the first."
-    )
-    define.integer(
-        "seed", None, "The seed of the model whose activation matrices are drawn. The default is the first."
-    )
+    words = "The task whose activation matrices are drawn. The default is the first."
+    define.integer("data_seed", None, words)
+    words = "The seed of the model whose activation matrices are drawn. The default is the first."
+    define.integer("seed", None, words)
     words = "The number of rules for the figure of activation in training. The default is the middle one."
     define.integer("rules", None, words)
     define.integer("width", None, "The width whose activation matrices are drawn. The default is all.")
@@ -86,9 +77,7 @@ def main(values: flags.FlagValues) -> None:
         write_archive(study.cells, values.archive)
         written.append(values.archive)
     if values.claims:
-        print(print_claims(judged, study.level))
-        for line in [*how_trained(study.cells), *learning_words(study)]:
-            print(line)
+        print(print_claims(judged, study.level), *how_trained(study.cells), *learning_words(study), sep="\n")
     for line in how_corrected(study.cells):
         print(line)
     if values.measures:

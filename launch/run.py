@@ -32,7 +32,7 @@ from absl import flags
 from modtf.base.checks import check_choice, check_integer, check_path, differences
 from modtf.base.files import check_writable, regular_file, write_text
 from modtf.base.words import tensorboard_line
-from modtf.engines.state import locked
+from modtf.engines.state import locked, state_of, write_asked
 from modtf.launch.cells import (
     cells_of_flags,
     define_cell_flags,
@@ -44,6 +44,7 @@ from modtf.launch.cli import Definer, run_command
 from modtf.launch.set_options import define_best, define_settings, with_best
 from modtf.models.architectures.sizes import check_size
 from modtf.models.own import MODELS
+from modtf.results.schema import CHECKPOINTS
 from modtf.studies.grid import OPTIONS
 from modtf.tasks.cell import VARIANTS, Cell
 from modtf.tasks.protocol import PLACES, STRATEGIES, preset
@@ -64,20 +65,14 @@ def define_flags(values: flags.FlagValues) -> None:
     words = "The checkpoint to print: tail (the mean of the last ten evaluations), last or best. All are "
     words += "written. The default is last if the learning rate ends at 0, else the family's, usually tail."
     define.string("checkpoint", None, words)
-    words = (
-        "mirrored: all local GPUs share every batch. members: each GPU trains some of the members. auto: one "
-    )
-    define.enum("strategy", "auto", STRATEGIES, f"{words}device, unless there are several GPUs.")
+    words = "mirrored: all local GPUs share every batch. members: each GPU trains some of the members. auto: "
+    define.enum("strategy", "auto", STRATEGIES, f"{words}one device, unless there are several GPUs.")
     words = "Where data are made. device: by the compiled program. auto: device on accelerators, else host."
     define.enum("data", "auto", PLACES, words)
     words = "The number of processes, each of which trains a variant. The default is one per processor, or "
     define.integer("workers", None, f"{words}one if there is a GPU.")
-    define.bool(
-        "wait",
-        False,
-        "Wait for another process that works on a cell. Without this flag the command ends and names the "
-        "process.",
-    )
+    words = "Wait for another process that works on a cell. Without this flag the command ends and names the "
+    define.bool("wait", False, f"{words}process.")
     define_settings(values)
 
 
@@ -117,8 +112,6 @@ def main(values: flags.FlagValues) -> None:
     out = Path(values.out or Path("runs", f"{label}_{values.preset}" + ("_best" if values.best else "")))
     check_path("--out", out)
     configuration = check_folder(out, plain, values.best)
-    from modtf.results.schema import CHECKPOINTS  # pandas takes time
-
     checkpoint = values.checkpoint or first.checkpoint
     check_choice("--checkpoint", checkpoint, CHECKPOINTS)
     unfinished = _unfinished(cells, out)
@@ -136,10 +129,7 @@ def main(values: flags.FlagValues) -> None:
 
 def _unfinished(cells: Sequence[Cell], out: Path) -> list[Cell]:
     """Return the unfinished cells; raise `ValueError` if one cannot run."""
-    from modtf.engines.state import state_of
-
-    states = {cell.folder: state_of(cell, out) for cell in cells}
-    unfinished = [cell for cell in cells if states[cell.folder].name != "finished"]
+    unfinished = [cell for cell in cells if state_of(cell, out).name != "finished"]
     if unfinished:
         check_writable(out, "--out")
         for cell in unfinished:
@@ -154,11 +144,8 @@ def announce(plain: Sequence[Cell], label: str, out: Path, values: flags.FlagVal
     rates = sorted({cell.protocol.training.learning_rate for cell in plain})
     rate = "the rates found" if values.best else f"learning rate {' or '.join(map('{:g}'.format, rates))}"
     rate += f", {training.schedule}" if training.schedule else ""
-    print(
-        f"{label}: {len(plain)} variants x {members} members, {steps} steps at {rate} (preset "
-        f"{values.preset}). Writing to {out}",
-        flush=True,
-    )
+    what = f"{label}: {len(plain)} variants x {members} members, {steps} steps at {rate}"
+    print(f"{what} (preset {values.preset}). Writing to {out}", flush=True)
     for namespace in OPTIONS:
         given = [(cell.variant, getattr(cell, namespace)) for cell in plain]
         for name in dict.fromkeys(name for _, options in given for name in options):
@@ -179,8 +166,6 @@ def train(
     Several cells train in worker processes. A single one trains in this process, as do all if they are short,
     or a flag says where to train or to make the data.
     """
-    from modtf.engines.state import write_asked
-
     workers = default_workers() if values.workers is None else check_integer("--workers", values.workers, 1)
     placed = [name for name in ("strategy", "data") if values[name].value != "auto"]
     if placed and values.workers is not None and workers > 1:
@@ -222,7 +207,6 @@ def strategy_for(cells: Sequence[Cell], values: flags.FlagValues) -> Any:
 def train_here(cells: Sequence[Cell], out: Path, strategy: Any, values: flags.FlagValues) -> None:
     """Train cells in this process, one after the other."""
     from modtf.engines.cell import run_cell
-    from modtf.engines.state import state_of
 
     for number, cell in enumerate(cells, 1):
         if len(cells) > 1:

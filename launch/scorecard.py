@@ -52,24 +52,15 @@ def define_flags(values: flags.FlagValues) -> None:
     """Add the flags of this command."""
     define = Definer(values)
     define.string("variant", None, "Your router: the name of a registered router or model; see --plugin.")
-    words = (
-        "An option of your router, router.NAME=VALUE or model.NAME=VALUE. Repeatable. Everything else is "
-        "frozen."
-    )
-    define.multi_string("set", [], words)
-    words = (
-        "rules: modules on tasks whose rules are known. languages: the experts of a small language model, on "
-        "six corpora whose languages are known; about ten minutes."
-    )
+    words = "An option of your router, router.NAME=VALUE or model.NAME=VALUE. Repeatable. Everything else is "
+    define.multi_string("set", [], f"{words}frozen.")
+    words = "rules: modules on tasks whose rules are known. languages: the experts of a small language "
+    words += "model, on six corpora whose languages are known; about ten minutes."
     define.enum("tasks", "rules", list(VERSIONS), words)
-    words = (
-        "Train a few steps, in about two minutes, to try the whole path. Its cards compare only with each "
-        "other."
-    )
-    define.bool("smoke", False, words)
-    define.string(
-        "out", None, "The folder to write to. The default is runs/VERSION_VARIANT, with the options."
-    )
+    words = "Train a few steps, in about two minutes, to try the whole path. Its cards compare only with "
+    define.bool("smoke", False, f"{words}each other.")
+    words = "The folder to write to. The default is runs/VERSION_VARIANT, with the options."
+    define.string("out", None, words)
     words = "Other cards (scorecard.json) to compare with. Repeat the flag, or separate them by commas."
     define.multi_string("compare", [], words)
 
@@ -130,12 +121,11 @@ def main(values: flags.FlagValues) -> None:
     cards[card.OURS] = submitted = card.card_of(frozen, cells, search, out)
     card.write_card(out / CARD, submitted)
     warnings = [f"{arch} is left out: {why}" for arch, why in refused.items()]
-    for owner, one in cards.items():
-        if one["modtf"] != submitted["modtf"]:
-            warnings.append(
-                f"{owner or 'The reference results'}: made by modtf {one['modtf']}, yours by "
-                f"{submitted['modtf']}."
-            )
+    warnings += [
+        f"{owner or 'The reference results'}: made by modtf {one['modtf']}, yours by {submitted['modtf']}."
+        for owner, one in cards.items()
+        if one["modtf"] != submitted["modtf"]
+    ]
     from modtf.analysis.table import tables_of
     from modtf.experiments.modarch.scorecard.compare import routing_words
     from modtf.experiments.modarch.scorecard.page import without_given, write_page  # with figures

@@ -30,11 +30,8 @@ class _OptionFlag(flags.Flag[str]):
 
 def define_settings(values: flags.FlagValues) -> None:
     """Add --set, and a flag for every option of every family; call it after the command's own flags."""
-    words = (
-        f"An option, NAMESPACE.NAME=VALUE with a namespace of {', '.join(ALL)}, for example {EXAMPLE}. "
-        "Repeatable. A router's "
-    )
-    words += "option applies to the variants that have it."
+    words = f"An option, NAMESPACE.NAME=VALUE with a namespace of {', '.join(ALL)}, for example {EXAMPLE}. "
+    words += "Repeatable. A router's option applies to the variants that have it."
     flags.DEFINE_multi_string("set", [], words, flag_values=values)
     for name, options in _family_options().items():
         if name not in values:  # otherwise only --set task.NAME sets it
@@ -49,10 +46,8 @@ def settings_given(values: flags.FlagValues, several: bool = False) -> Settings:
 
     Raise `ValueError` on a text in another form, on unknown options and fields, and on repeated ones.
     """
-    own = {name: values[name] for name in _family_options() if name in values}
-    texts = [
-        f"task.{k}={f.value}" for k, f in own.items() if isinstance(f, _OptionFlag) and f.value is not None
-    ]
+    own = (values[name] for name in _family_options() if name in values)
+    texts = [f"task.{f.name}={f.value}" for f in own if isinstance(f, _OptionFlag) and f.value is not None]
     settings: dict[str, dict[str, list[Any]]] = {namespace: {} for namespace in ALL}
     for text in [*texts, *(values["set"].value or [])]:
         path, equals, value = text.partition("=")
@@ -85,11 +80,8 @@ def says_learning_rate(values: flags.FlagValues) -> bool:
 
 def define_best(values: flags.FlagValues) -> None:
     """Add --best."""
-    words = (
-        "The folder that modtf tune wrote. Every variant uses the learning rate and options that were found "
-        "for it."
-    )
-    flags.DEFINE_string("best", None, words, flag_values=values)
+    words = "The folder that modtf tune wrote. Every variant uses the learning rate and options that were "
+    flags.DEFINE_string("best", None, f"{words}found for it.", flag_values=values)
 
 
 def with_best(cells: Sequence[Cell], values: flags.FlagValues) -> list[Cell]:
@@ -111,8 +103,8 @@ def with_best(cells: Sequence[Cell], values: flags.FlagValues) -> list[Cell]:
         for cell, one in zip(cells, best, strict=True)
     )
     lines = list(dict.fromkeys(words))
-    lines = [*lines[:SHOWN], *([f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])]
-    print("\n".join([*lines, *_unfair(cells, best)]))
+    more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    print(*lines[:SHOWN], *more, *_unfair(cells, best), sep="\n")
     return tuned
 
 
@@ -163,12 +155,7 @@ def _values(namespace: str, name: str, text: str, several: bool) -> list[Any]:
         return [choices.get(one, parse_value(one)) for one in texts]  # the task checks them
     if namespace not in PARTS:
         return [parse_value(one) for one in texts]
-    return _field_values(namespace, name, texts, text)
-
-
-def _field_values(namespace: str, name: str, texts: Sequence[str], text: str) -> list[Any]:
-    """Return the values of a protocol's field, converted to its type; the protocol checks them."""
-    fields = PARTS[namespace]
+    fields = PARTS[namespace]  # of a protocol, which checks the values
     check_known(namespace, [name], fields, namespace)
     kind = str(getattr(fields[name].type, "__name__", fields[name].type))  # "int", "float | None", ...
     if kind.startswith("tuple"):

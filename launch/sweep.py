@@ -62,10 +62,8 @@ def define_flags(values: flags.FlagValues) -> None:
     define_study(values)
     define.string("out", None, "The folder to write to. The default is runs/STUDY.")
     define.bool("dry_run", False, "List the cells with their estimated cost, and run nothing.")
-    words = (
-        "With --dry_run: measure a few steps of one cell per architecture on this machine, in place of the "
-    )
-    define.bool("measure_cost", False, f"{words}known speed of a core.")
+    words = "With --dry_run: measure a few steps of one cell per architecture on this machine, in place of "
+    define.bool("measure_cost", False, f"{words}the known speed of a core.")
     define_engines(values)
     define_best(values)
     define_kind_flags(values, several=True)
@@ -101,7 +99,21 @@ def main(values: flags.FlagValues) -> None:
     if values.dry_run:
         preview(cells, out, values.workers, values.measure_cost)
         return
-    _run(cells, out, plugins, values)
+    from modtf.engines.run_study import run_study
+
+    if note := note_on_xla(cells):
+        print(note, flush=True)
+    with closing(engine_of(cells, out, values)) as engine:
+        summary = run_study(cells, out, engine, plugins=plugins, retry_failed=values.retry_failed)
+    failed = summary.failed
+    print(f"{plural(summary.finished, 'cell')} finished now, {summary.before} before, {len(failed)} failed.")
+    for folder, reason in list(failed.items())[:SHOWN]:
+        print(f"  {out / folder}/error.json: {reason}")
+    if len(failed) > SHOWN:
+        print(f"  and {len(failed) - SHOWN} more")
+    if failed:
+        sys.exit(1)
+    print(f"Look at it: {command_line('report', results=out, out=f'{out}_report')}")
 
 
 def engine_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "Engine":
@@ -121,24 +133,6 @@ def engine_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "En
     return chosen(**options)
 
 
-def _run(cells: Sequence[Cell], out: Path, plugins: Sequence[str], values: flags.FlagValues) -> None:
-    from modtf.engines.run_study import run_study
-
-    if note := note_on_xla(cells):
-        print(note, flush=True)
-    with closing(engine_of(cells, out, values)) as engine:
-        summary = run_study(cells, out, engine, plugins=plugins, retry_failed=values.retry_failed)
-    failed = summary.failed
-    print(f"{plural(summary.finished, 'cell')} finished now, {summary.before} before, {len(failed)} failed.")
-    for folder, reason in list(failed.items())[:SHOWN]:
-        print(f"  {out / folder}/error.json: {reason}")
-    if len(failed) > SHOWN:
-        print(f"  and {len(failed) - SHOWN} more")
-    if failed:
-        sys.exit(1)
-    print(f"Look at it: {command_line('report', results=out, out=f'{out}_report')}")
-
-
 def preview(cells: Sequence[Cell], out: Path, workers: int | None, measured: bool = False) -> None:
     """Print every cell with its models, steps, estimated cost and state, then the sums."""
     from modtf.engines.state import state_of
@@ -146,28 +140,25 @@ def preview(cells: Sequence[Cell], out: Path, workers: int | None, measured: boo
 
     costs = estimate(cells, measured, say=lambda line: print(line, flush=True))
     states = {cell.folder: state_of(cell, out).name for cell in cells}
+    pairs = list(zip(cells, costs, strict=True))
     width = max(len(cell.label) for cell in cells)
     print(f"\n{'cell'.ljust(width)}  models      steps   parameters      hours   GB  state")
-    for cell, cost in zip(cells, costs, strict=True):
+    for cell, cost in pairs:
+        hours = f"{cost.hours:,.0f}" if cost.hours >= 100 else f"{cost.hours:.3g}"
         print(
             f"{cell.label.ljust(width)}  {len(cell.members):6}  {cell.protocol.training.steps:9,}  "
-            f"{cost.parameters:11,}  {_number(cost.hours):>9}  {cost.gigabytes:3.0f}  {states[cell.folder]}"
+            f"{cost.parameters:11,}  {hours:>9}  {cost.gigabytes:3.0f}  {states[cell.folder]}"
         )
-    pairs = list(zip(cells, costs, strict=True))
     done = [(cell, cost) for cell, cost in pairs if states[cell.folder] == "finished"]
     left = [cost for cell, cost in pairs if states[cell.folder] != "finished"]
     counts = ", ".join(f"{count} {name}" for name, count in Counter(states.values()).items())
-    models = sum(len(cell.members) for cell in cells)
-    print(
-        f"\n{plural(len(cells), 'cell')} ({counts}), {plural(models, 'model')}. The models of a cell have "
-        "the same shape."
-    )
+    models = plural(sum(len(cell.members) for cell in cells), "model")
+    print(f"\n{plural(len(cells), 'cell')} ({counts}), {models}. The models of a cell have the same shape.")
     _print_sum(left, workers, measured)
     print(_accuracy(done, out, measured))
 
 
 def _print_sum(left: "Sequence[CostEstimate]", workers: int | None, measured: bool) -> None:
-    """Print the total cost of the remaining cells."""
     from modtf.studies.estimate import on_accelerator
     from modtf.training.machine import accelerators, default_workers, processor_name, processors
 
@@ -201,10 +192,6 @@ def _accuracy(done: "Sequence[tuple[Cell, CostEstimate]]", out: Path, measured: 
         f"{words}.\nThe {plural(len(ratios), 'cell')} finished so far took {median(ratios):.2g} times the "
         f"estimated time to train (wall time; between {ratios[0]:.2g} and {ratios[-1]:.2g} times)."
     )
-
-
-def _number(hours: float) -> str:
-    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}"
 
 
 def _time(hours: float) -> str:

@@ -61,24 +61,16 @@ def define_flags(values: flags.FlagValues) -> None:
     define_kind_flags(values)
     words = "The values to try, PATH=VALUES: learning_rate=1e-5:1e-2:log (between two bounds; the default), "
     words += "router.temperature=0.5,1,2 (a list), model.NAME=... for the network's options. Repeatable. A "
-    words += (
-        "router's option applies to the variants that have it. Options that a router declares as tunable "
-        "are tuned "
-    )
-    words += "anyway, unless --set fixes it."
-    define.multi_string("space", [], words)
+    words += "router's option applies to the variants that have it. Options that a router declares as "
+    define.multi_string("space", [], f"{words}tunable are tuned anyway, unless --set fixes it.")
     words = "How trials are chosen. The word is KerasTuner's; it does not mean the variant gt_modular."
     define.enum("oracle", "grid", list(ORACLES), words)
-    words = (
-        "The largest number of trials per variant. The default is 10 for random and bayesian, otherwise as "
-        "many as they "
-    )
-    define.integer("trials", None, f"{words}need.")
+    words = "The largest number of trials per variant. The default is 10 for random and bayesian, otherwise "
+    define.integer("trials", None, f"{words}as many as they need.")
     words = "grid: the number of values in a range. Without --trials, a trial half a step below the best "
     define.integer("points", 5, f"{words}learning rate follows.")
-    define_cell_flags(
-        values, "The folder to write to. The default is runs/tuning. Several searches may share a folder."
-    )
+    words = "The folder to write to. The default is runs/tuning. Several searches may share a folder."
+    define_cell_flags(values, words)
     define_engines(values)
     define.integer("oracle_seed", 1, "The seed of random choices, at least 1.")
     define_settings(values)
@@ -117,8 +109,7 @@ def searches_of(cells: Sequence[Cell], out: Path, values: flags.FlagValues) -> "
     check_writable(out, "--out")
     from modtf.tuning.search import axes_given, search_of, space_of
 
-    chosen = axes_given(values.space, cells)
-    fixed = says_learning_rate(values)
+    chosen, fixed = axes_given(values.space, cells), says_learning_rate(values)
     if fixed and "learning_rate" in chosen:
         raise ValueError(
             "--space learning_rate and a fixed learning rate cannot both be given. Leave one out."
@@ -170,8 +161,7 @@ def print_trials(searches: "Sequence[Search]", out: Path, values: flags.FlagValu
     if all(map(best_trial, trials)):
         print(f"Use it: {_use(values, out)}")
     print(f"Look inside: {tensorboard_line(out)}")
-    failed = sum(trial.status == "failed" for some in trials for trial in some)
-    if failed:
+    if failed := sum(trial.status == "failed" for some in trials for trial in some):
         raise ValueError(
             f"{failed} trial(s) failed. Their folders hold error.json; --retry_failed runs them again."
         )

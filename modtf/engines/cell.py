@@ -36,16 +36,6 @@ from modtf.models.build import build_cell, trains_alone
 from modtf.models.own import MODELS, explained
 from modtf.results import schema
 from modtf.results.cells import read_config
-from modtf.results.schema import (
-    CONFIG,
-    HISTORY,
-    MANIFEST,
-    RESULTS,
-    damage_of,
-    read_activations,
-    read_values,
-    write_manifest,
-)
 from modtf.tasks.cell import Cell
 from modtf.tasks.population import Population
 from modtf.tasks.protocol import PLACES
@@ -239,24 +229,24 @@ def train_in_turn(cell: Cell, first: keras.Model, folder: Path, **how: Any) -> N
     for index, member in enumerate(cell.members):
         part = folder / MEMBERS / "task{}_seed{}".format(*member)
         one, population = replace(cell, members=(member,)), cell.population.single_member(index)
-        if damage := damage_of(part):
-            if (part / MANIFEST).exists():
+        if damage := schema.damage_of(part):
+            if (part / schema.MANIFEST).exists():
                 print(f"{part} is damaged: {damage}. It is trained again.")
             model = make_member(one, population) if index else first
-            write_text(part / CONFIG, json.dumps({**one.to_dict(), **recorded_source(one)}, indent=1))
+            write_text(part / schema.CONFIG, json.dumps({**one.to_dict(), **recorded_source(one)}, indent=1))
             with explained(cell.variant, MODELS.get(cell.runs, type(model))):
                 train_cell(one, model, part, population, **how)
-            write_manifest(part, checkpoint_file.checkpoints(part))
+            schema.write_manifest(part, checkpoint_file.checkpoints(part))
         check_identity(one, part, read_config(part))
         if parts:  # the last stay until the manifest: results without either count as damaged
             checkpoint_file.remove_checkpoints(parts[-1])
         parts.append(part)
-    arrays = [read_activations(part) for part in parts]
+    arrays = [schema.read_activations(part) for part in parts]
     of_evaluations = ("history", schema.TAIL)  # their arrays have an axis before that of members
     joined = {
         name: np.concatenate([array[name] for array in arrays], axis=int(name.startswith(of_evaluations)))
         for name in arrays[0]
     }
     schema.save_activations(folder, {**joined, "steps": arrays[0]["steps"]})
-    for name, write in ((HISTORY, schema.write_history), (RESULTS, schema.write_results)):
-        write(folder, pd.concat([read_values(part / name) for part in parts], ignore_index=True))
+    for name, write in ((schema.HISTORY, schema.write_history), (schema.RESULTS, schema.write_results)):
+        write(folder, pd.concat([schema.read_values(part / name) for part in parts], ignore_index=True))

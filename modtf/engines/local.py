@@ -28,7 +28,7 @@ from modtf.base.plugins import load_plugin
 from modtf.base.process import exit_on_sigterm
 from modtf.base.registry import resolve
 from modtf.engines import register_engine
-from modtf.engines.state import EVERY, StopError, holders, is_open, this_process, work_on
+from modtf.engines.state import EVERY, StopError, fail_cell, holders, is_open, this_process, work_on
 from modtf.results.schema import PRIVATE
 from modtf.tasks.cell import Cell
 from modtf.training.machine import default_workers, processors, thread_variables
@@ -74,9 +74,9 @@ class LocalEngine:
         self._list = Path(out, PRIVATE, "logs", f"{socket.gethostname()}-{os.getpid()}.json")
         options = {"recycle": self.recycle, "growth": self.growth}
         work = {"out": str(out), "plugins": [*plugins], "function": function, **options}
-        listed = {cell.folder: cell.to_dict() for cell in cells}
-        write_text(self._list, json.dumps({**work, "cells": listed}))
         by_folder = {cell.folder: cell for cell in cells}
+        listed = {name: cell.to_dict() for name, cell in by_folder.items()}
+        write_text(self._list, json.dumps({**work, "cells": listed}))
         while left := [name for name in by_folder if is_open(out, name)]:
             self._bury(out, by_folder)
             while len(self._alive) < min(size, len(left)):
@@ -115,13 +115,7 @@ class LocalEngine:
             words = f"the last one {_ended(status)}; {log} holds their output"
             if name not in cells:
                 raise StopError(f"{deaths} worker processes ended before they took a cell, {words}.")
-
-            def fail(
-                *_: object, words: str = f"{deaths} worker processes died on this cell, {words}"
-            ) -> None:
-                raise RuntimeError(words)
-
-            work_on(cells[name], out, fail)
+            fail_cell(cells[name], out, f"{deaths} worker processes died on this cell, {words}")
 
     def close(self) -> None:
         """See `Engine`."""

@@ -10,7 +10,7 @@ from modtf.base.extras import need
 from modtf.base.plugins import load_plugin
 from modtf.base.registry import resolve
 from modtf.engines import register_engine
-from modtf.engines.state import StopError, work_on
+from modtf.engines.state import StopError, fail_cell, work_on
 from modtf.tasks.cell import Cell
 from modtf.training.machine import thread_variables
 
@@ -69,11 +69,7 @@ class RayEngine:
             raise StopError(str(getattr(error, "cause", error))) from None
         except ray.exceptions.RayError as error:
             reason = f"{type(error).__name__} after {self.retries} retries: {' '.join(str(error).split())}"
-
-        def fail(*_: Any) -> None:
-            raise RuntimeError(reason)
-
-        work_on(cell, out, fail)
+        fail_cell(cell, out, reason)
 
     def close(self) -> None:
         """See `Engine`."""
@@ -100,7 +96,6 @@ def start(ray: Any) -> None:
 
 
 def _work_on(config: dict[str, Any], out: str, plugins: Sequence[str], function: str) -> None:
-    """Run one cell in a worker of the cluster."""
     for plugin in plugins:
         load_plugin(plugin)
     work_on(Cell.from_dict(config), out, resolve(function))

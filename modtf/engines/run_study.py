@@ -125,9 +125,8 @@ class StudyProgress:
         self._steps = dict.fromkeys(self.left, 0)
         self._begun, self._member_steps = time.monotonic(), 0
         work = sum(_step_work(cell) * cell.protocol.training.steps for cell in cells)
-        words = f"cells {self.done}/{self.total}"
         how: Any = {"bar_format": FORMAT, "smoothing": 0, "shown": shown, "delay": 0}
-        self._bar = progress_bar(total=work, desc=words, **how)
+        self._bar = progress_bar(total=work, desc=f"cells {done}/{self.total}", **how)
         self._in_file = shown and not sys.stderr.isatty()
         self._describe(0)
         self.say, self.close = self._bar.write, self._bar.close
@@ -159,7 +158,6 @@ class StudyProgress:
         return ""
 
     def _count(self, cell: Cell, steps: int) -> None:
-        """Note how many steps of a cell are finished."""
         new = max(0, steps - self._steps[cell.folder])
         self._steps[cell.folder] += new
         self._member_steps += len(cell.members) * new

@@ -230,16 +230,12 @@ def _from_outside(cell: Cell) -> dict[str, tuple[str, str, Any]]:
     }
     if "family" in outside:
         family, variant = cell.task.family, cell.task.family.variant(cell.variant)
-        other_files = {
-            "data of the family": ("data_source", family.name, _module_of(family.data)),
-            "trainer of the variant": ("trainer_source", variant.name, _module_of(variant.trainer)),
-        }
-        own_file = type(family).__module__
-        outside |= {
-            kind: part
-            for kind, part in other_files.items()
-            if part[2] != own_file and part[2].partition(".")[0] != "modtf"
-        }
+        for kind, key, name, module in (
+            ("data of the family", "data_source", family.name, _module_of(family.data)),
+            ("trainer of the variant", "trainer_source", variant.name, _module_of(variant.trainer)),
+        ):
+            if module != type(family).__module__ and module.partition(".")[0] != "modtf":
+                outside[kind] = key, name, module
     return outside
 
 
@@ -346,6 +342,15 @@ def work_on(cell: Cell, out: str | Path, function: CellFunction) -> bool:
         if not _is_disk_full(error):
             raise
         raise StopError(f"the disk of {out} is full; free some space and rerun the command") from error
+
+
+def fail_cell(cell: Cell, out: str | Path, reason: str) -> None:
+    """Record that a cell has failed because its workers died; see `work_on`."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError(reason)
+
+    work_on(cell, out, fail)
 
 
 def _record_failure(cell: Cell, out: Path, state: State, function: CellFunction, report: Report) -> None:

@@ -41,9 +41,8 @@ def write_archive(cells: "Sequence[CellFolder]", path: str | Path) -> None:
     """
     check_archive_name("path", path)
     if not any(cell.is_finished for cell in cells):
-        raise ValueError(
-            f"None of the {plural(len(cells), 'cell')} is finished, so there is nothing to archive."
-        )
+        number = plural(len(cells), "cell")
+        raise ValueError(f"None of the {number} is finished, so there is nothing to archive.")
     with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_LZMA) as archive:
         taken: Counter[str] = Counter()
         for cell in cells:

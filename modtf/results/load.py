@@ -196,11 +196,8 @@ def read_matrices(folder: Path, cell: Cell, place: Place) -> dict[str, NDArray[A
     if place.name and names["last"] not in stored_arrays:
         return {}
     arrays: dict[str, Any] = {name: stored_arrays[name].astype(np.int64) for name in NUMBERS}
-    arrays |= {
-        name: stored_arrays[stored].astype(np.float64)
-        for name, stored in names.items()
-        if stored in stored_arrays
-    }
+    present = {name: stored for name, stored in names.items() if stored in stored_arrays}
+    arrays |= {name: stored_arrays[stored].astype(np.float64) for name, stored in present.items()}
     members, steps = (len(cell.members),), arrays["steps"].shape[:1]
     matrices = (*members, place.num_rules, *arrays.get("last", np.ones(1)).shape[2:3])
     expected = {"last": matrices, "best": matrices, "history": (*steps, *matrices), "steps": steps}
@@ -297,11 +294,8 @@ def load_activations(directory: Source, place: str = "", **where: Any) -> list[A
             arrays = {} if known is None else read_matrices(cell.path, cell.definition, known)
             if known and arrays:
                 probs = None if place else task.family.rule_probs(task)
-                wanted.append(
-                    Activations(
-                        cell.cell, **arrays, place=place, rule_names=known.rule_names, rule_probs=probs
-                    )
-                )
+                more: dict[str, Any] = {"place": place, "rule_names": known.rule_names, "rule_probs": probs}
+                wanted.append(Activations(cell.cell, **(more | arrays)))
     return wanted
 
 
@@ -394,9 +388,7 @@ def with_categories(frame: pd.DataFrame) -> pd.DataFrame:
     if "value" in frame and not pd.api.types.is_numeric_dtype(frame["value"]):
         frame = frame.assign(value=frame["value"].replace("", np.nan).astype(float))  # "" of a diverged model
     texts = [name for name in frame if frame[name].dtype != "category" and name in (*TEXTS, *JOINED)]
-    frame = frame.assign(
-        **{name: frame[name].astype(object).fillna("") for name in texts if name in OPTIONAL}
-    )
+    frame = frame.assign(**{n: frame[n].astype(object).fillna("") for n in texts if n in OPTIONAL})
     return frame.assign(**{name: _in_order(name, pd.Categorical(frame[name])) for name in texts})
 
 

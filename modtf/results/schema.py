@@ -87,7 +87,13 @@ def conform(
             f"{source} does not have the columns of modtf's results: missing {', '.join(missing) or 'none'}; "
             f"unknown {', '.join(map(str, unknown)) or 'none'}. Expected {', '.join(columns)}."
         )
-    frame = _with_dtypes(frame[list(columns)].reset_index(drop=True), columns, source)
+    frame = frame[list(columns)].reset_index(drop=True)
+    empty = [name for name in OPTIONAL if name in columns]
+    frame = frame.assign(**{name: frame[name].astype(object).fillna("") for name in empty})
+    try:
+        frame = frame.astype(dict(columns))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{source} holds a value of the wrong type: {error}") from error
     key = [c for c in columns if c not in NOT_KEYS]
     repeated = frame[frame.duplicated(key)]
     if len(repeated):
@@ -96,16 +102,6 @@ def conform(
             f"{repeated.iloc[0][key].to_dict()}; expected one value for each member and measure."
         )
     return frame
-
-
-def _with_dtypes(frame: pd.DataFrame, columns: Mapping[str, str], source: str) -> pd.DataFrame:
-    """Return the columns with their dtypes; missing options are ""."""
-    empty = [name for name in OPTIONAL if name in columns]
-    frame = frame.assign(**{name: frame[name].astype(object).fillna("") for name in empty})
-    try:
-        return frame.astype(dict(columns))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{source} holds a value of the wrong type: {error}") from error
 
 
 def with_place(frame: pd.DataFrame) -> pd.DataFrame:
@@ -124,15 +120,10 @@ def read_values(
 
     Raise `ValueError` if it is not a table of these types, by default those that pandas infers.
     """
-    return with_place(
-        pd.read_csv(
-            regular_file(path) if isinstance(path, str | os.PathLike) else path,
-            dtype=None if dtypes is None else dict(dtypes),
-            keep_default_na=False,  # "" means that a model has no options
-            na_values={"value": ["", "nan", "NaN"]},
-            **EXACT,
-        )
-    )
+    source = regular_file(path) if isinstance(path, str | os.PathLike) else path
+    types, missing = None if dtypes is None else dict(dtypes), {"value": ["", "nan", "NaN"]}
+    # "" of another column means that a model has no options
+    return with_place(pd.read_csv(source, dtype=types, keep_default_na=False, na_values=missing, **EXACT))
 
 
 def write_results(folder: str | os.PathLike[str], frame: pd.DataFrame) -> Path:
@@ -176,10 +167,9 @@ def write_activations(
     model with several routed layers, all matrices are given by place.
     """
     arrays: dict[str, Any] = {"steps": steps, "data_seeds": data_seeds, "seeds": seeds}
-    for name, values in zip(MATRICES, (last, best, history), strict=True):
+    for name, values in zip((*MATRICES, TAIL), (last, best, history, tail or {}), strict=True):
         by_place = values if isinstance(values, Mapping) else {"": values}
         arrays |= {at_place(name, place): matrices for place, matrices in by_place.items()}
-    arrays |= {at_place(TAIL, place): matrices for place, matrices in (tail or {}).items()}
     return save_activations(folder, arrays)
 
 
@@ -210,13 +200,8 @@ def read_activations(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
 
 
 MANIFEST = "manifest.json"
-READ = (
-    CONFIG,
-    RESULTS,
-    HISTORY,
-    ACTIVATION,
-    CORRECTIONS,
-)  # the files that tables and figures need: no models
+#: the files that tables and figures need: no models
+READ = (CONFIG, RESULTS, HISTORY, ACTIVATION, CORRECTIONS)
 CHECKSUM, DIGEST = "blake2b", "digest"
 
 
@@ -227,9 +212,9 @@ def write_manifest(folder: Path, but: Iterable[Path] = (), version: str = __vers
     for path in sorted(parent / name for parent, _, names in walk(folder) for name in names):
         if path.is_file() and path not in left_out:
             name = path.relative_to(folder).as_posix()
-            files[name] = {"size": path.stat().st_size} | (
-                {CHECKSUM: _checksum(path)} if name in READ else {}
-            )
+            files[name] = {"size": path.stat().st_size}
+            if name in READ:
+                files[name][CHECKSUM] = _checksum(path)
     record = {"version": version, "diverged": diverged(folder), "files": files}
     write_text(folder / MANIFEST, json.dumps({**record, DIGEST: science_hash(record)}, indent=1))
 

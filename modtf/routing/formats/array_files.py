@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,25 +47,22 @@ class Npy(Format):
     @classmethod
     def read(cls, source: Source) -> Readers:
         files, is_folder = source.files(cls.ending), source.path is not None and source.path.is_dir()
-        return {file.stem if is_folder else "activations": partial(_open, file) for file in files}
+        return {file.stem if is_folder else "activations": partial(_mapped, file) for file in files}
 
 
-def _open(path: Path) -> NDArray[Any]:
+def _mapped(path: Path, start: int = 0) -> NDArray[Any]:
+    """Return the array whose .npy header starts at the byte `start` of a file, mapped into memory."""
     with path.open("rb") as file:
-        return mapped(path, file)
-
-
-def mapped(path: Path, file: IO[bytes]) -> NDArray[Any]:
-    """Return the array whose .npy header starts at the file's position, mapped into memory."""
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, is_fortran, dtype = read(file)
+        file.seek(start)
+        is_first = np.lib.format.read_magic(file) == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
+        shape, is_fortran, dtype = read(file)
+        begin = file.tell()
     if dtype.hasobject:
         raise ValueError("it holds Python objects. Save numbers, or names as text by numpy.array(names, str)")
     if 0 in shape:
         return np.zeros(shape, dtype)
-    order: Literal["C", "F"] = "F" if is_fortran else "C"
-    return np.memmap(path, dtype, mode="r", offset=file.tell(), shape=shape, order=order)
+    return np.memmap(path, dtype, "r", begin, shape, "F" if is_fortran else "C")
 
 
 @FORMATS.register("npz")
@@ -93,8 +90,7 @@ def _member(path: Path, name: str) -> NDArray[Any]:
     with path.open("rb") as file:
         file.seek(member.header_offset)
         *_, name_length, extra_length = struct.unpack("<26s2H", file.read(LOCAL_HEADER))
-        file.seek(name_length + extra_length, 1)
-        return mapped(path, file)
+    return _mapped(path, member.header_offset + LOCAL_HEADER + name_length + extra_length)
 
 
 @FORMATS.register("safetensors")

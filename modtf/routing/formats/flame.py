@@ -52,14 +52,11 @@ class Flame(Format):
             "weights": partial(_stacked, files, SCORES),
             "layer_names": lambda: np.array(names),
         }
-        samples = _samples(files[0].parent)
-        if samples:
+        if samples := _samples(files[0].parent):
             num_rows = parquet_file(files[0]).metadata.num_rows
             num_samples = sum(parquet_file(file).metadata.num_rows for file in samples)
             if num_samples == num_rows:
-                arrays["tokens"] = lambda: np.concatenate(
-                    [parquet_column(parquet_file(file), TOKEN) for file in samples]
-                )
+                arrays["tokens"] = lambda: np.concatenate([_column(file, TOKEN) for file in samples])
             else:
                 warn(
                     f"{samples[0].parent} has {num_samples} tokens, but there are {num_rows} rows. "
@@ -80,5 +77,8 @@ def _samples(folder: Path) -> list[Path]:
 
 
 def _stacked(files: Sequence[Path], name: str) -> NDArray[Any]:
-    layers = [parquet_column(parquet_file(file), name) for file in files]
-    return stacked(layers, f"the files have {name}", ["[tokens, k]"])
+    return stacked([_column(file, name) for file in files], f"the files have {name}", ["[tokens, k]"])
+
+
+def _column(file: Path, name: str) -> NDArray[Any]:
+    return parquet_column(parquet_file(file), name)

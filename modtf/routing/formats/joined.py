@@ -136,11 +136,7 @@ def joined(documents: Sequence[Document], num_experts: int | None = None) -> Rea
 
 def in_memory(arrays: dict[str, NDArray[Any]]) -> Readers:
     """Return readers of arrays that are in memory."""
-    return {name: partial(_same, values) for name, values in arrays.items()}
-
-
-def _same(values: NDArray[Any]) -> NDArray[Any]:
-    return values
+    return {name: partial(np.asanyarray, values) for name, values in arrays.items()}
 
 
 def warn(text: str) -> None:

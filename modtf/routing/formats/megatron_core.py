@@ -7,6 +7,7 @@ bfloat16 in a separate file. Source: docs.nvidia.com/megatron-core, `core.transf
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,8 @@ class MegatronCore(Format):
     def read(cls, source: Source) -> Readers:
         files = source.files(JSON_LINES)
         again = "repeat another record of the same step and layer, as recomputed activations do"
-        traced = [
-            without_copies(_traces(file), lambda one: (one.step, *one.key), f"records of {file.name} {again}")
-            for file in files
-        ]
+        key = attrgetter("step", "key")
+        traced = [without_copies(_traces(file), key, f"records of {file.name} {again}") for file in files]
         words = f"of {len(files)} files hold the same routing as another, as tensor-parallel ranks do"
         ranks = without_copies(traced, lambda traces: tuple(trace.key for trace in traces), words)
         _warn_of_stages(ranks)
@@ -117,8 +116,8 @@ def _aligned(layers: dict[Layer, list[Trace]]) -> list[Layer]:
             raise ValueError(
                 f"{_words(first)} routed {sum(counts[first])} tokens in {len(counts[first])} records, "
                 f"{_words(name)} {sum(counts[name])} in {len(counts[name])}, or in other steps. Trace all "
-                "layers in all steps, in their order. "
-                "If pipeline stages number their layers from 0, read each stage from its own folder."
+                "layers in all steps, in their order. If pipeline stages number their layers from 0, read "
+                "each stage from its own folder."
             )
     if others:
         warn(

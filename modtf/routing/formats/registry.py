@@ -33,9 +33,8 @@ class Format:
     @classmethod
     def detect(cls, source: Source) -> bool:
         """Return whether the source is of this format."""
-        return bool(cls.ending and source.files(cls.ending)) or bool(
-            cls.fields and source.first_has(*cls.fields)
-        )
+        has_ending = bool(cls.ending and source.files(cls.ending))
+        return has_ending or bool(cls.fields and source.first_has(*cls.fields))
 
     @classmethod
     def read(cls, source: Source) -> Readers:

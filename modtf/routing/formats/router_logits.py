@@ -43,16 +43,13 @@ class RouterLogits(Format):
             starts = np.cumsum([0, *(int(one["documents"].max()) + 1 for one in parts)])
             for one, start in zip(parts, starts[:-1], strict=True):
                 one["documents"] = one["documents"] + start
-        axis = {"activations": 1}
-        return in_memory(
-            {n: np.concatenate([one[n] for one in parts], axis=axis.get(n, 0)) for n in sorted(names)}
-        )
+        joined = {name: [one[name] for one in parts] for name in sorted(names)}
+        return in_memory({n: np.concatenate(some, int(n == "activations")) for n, some in joined.items()})
 
 
 def _layers(content: Any) -> tuple[Any, ...] | None:
-    layers = (
-        content if isinstance(content, tuple) and not hasattr(content, "_fields") else get(content, LOGITS)
-    )
+    is_layers = isinstance(content, tuple) and not hasattr(content, "_fields")
+    layers = content if is_layers else get(content, LOGITS)
     if not isinstance(layers, tuple | list) or not layers:
         return None
     known = [layer for layer in layers if layer is not None]

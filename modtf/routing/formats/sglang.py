@@ -56,10 +56,8 @@ class Sglang(Format):
         parts = [(*_values(place, one), place) for place, one in source.contents()]
         num_layers = source.num_layers or _num_layers(parts, source.top_k)
         documents = [_document(*part, num_layers, source.top_k) for part in parts]
-        late = sum(
-            len(one.experts) < num_tokens for one, (_, num_tokens, _) in zip(documents, parts, strict=True)
-        )
-        if late:
+        pairs = zip(documents, parts, strict=True)
+        if late := sum(len(one.experts) < num_tokens for one, (_, num_tokens, _) in pairs):
             warn(
                 f"{late} of {len(parts)} responses hold the routing of their last tokens only "
                 "(routed_experts_start_len). Their first tokens are missing."
@@ -202,15 +200,11 @@ class _Pass:
         """Return whether each position follows the one before, or starts again at 0."""
         return bool(((np.diff(self.positions) == 1) | (self.positions[1:] == 0)).all())
 
-    def document(self) -> Document:
-        """Return all tokens of the pass as one document."""
-        return Document(self.place, self.experts, tokens=self.tokens)
-
-    def documents(self) -> list[Document]:
-        """Return the prompts of the pass. Each prompt starts at position 0."""
-        cuts = np.flatnonzero(self.positions == 0)[1:]
+    def documents(self, are_prompts: bool) -> list[Document]:
+        """Return the prompts of the pass, which start at position 0; otherwise all its tokens as one."""
+        cuts = np.flatnonzero((self.positions == 0) & are_prompts)[1:]
         both = zip(np.split(self.experts, cuts), np.split(self.tokens, cuts), strict=True)
-        return [Document(self.place, experts, tokens=tokens) for experts, tokens in both]
+        return [Document(self.place, *part) for part in both]
 
 
 def _logical(physical: NDArray[np.int32], mapping: NDArray[Any], place: str) -> NDArray[np.int32]:
@@ -243,12 +237,11 @@ def _key(passes: Sequence[_Pass]) -> tuple[bytes, ...]:
 
 def _tokens(passes: Sequence[_Pass]) -> Readers:
     """Return the tokens of all passes, split into documents if each pass reads whole prompts."""
-    num_experts = max(one.num_experts for one in passes)
     whole = [one.is_prompt and one.positions[0] == 0 and one.are_runs() for one in passes]
     if not all(whole):
         warn("The dump does not assign tokens to requests, so there are no documents.")
-    documents = [part for one in passes for part in (one.documents() if all(whole) else [one.document()])]
-    arrays = joined(documents, num_experts=num_experts)
+    documents = [part for one in passes for part in one.documents(all(whole))]
+    arrays = joined(documents, num_experts=max(one.num_experts for one in passes))
     if not all(whole):
         del arrays["documents"]
     return arrays

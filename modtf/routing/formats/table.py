@@ -34,12 +34,6 @@ OF_MODEL = ("num_experts", "top_k")  # the same in all rows
 Ints = NDArray[np.int64]
 
 
-def row_columns(place: str, rows: Sequence[dict[str, Any]]) -> Readers:
-    """Return the columns of rows such as `{"experts": [3, 5], "label": "code"}`."""
-    names = dict.fromkeys(chain.from_iterable(rows))
-    return {name: partial(_of_rows, place, rows, name) for name in names}
-
-
 def _of_rows(place: str, rows: Sequence[dict[str, Any]], name: str) -> NDArray[Any]:
     return _as_array(place, name, [row.get(name) for row in rows])
 
@@ -108,9 +102,8 @@ def parquet_file(path: Path) -> Any:
     """Open a Parquet file, which may be compressed as a whole."""
     from pyarrow import parquet
 
-    return parquet.ParquetFile(
-        io.BytesIO(gzip.decompress(path.read_bytes())) if path.suffix == PACKED else path
-    )
+    is_packed = path.suffix == PACKED
+    return parquet.ParquetFile(io.BytesIO(gzip.decompress(path.read_bytes())) if is_packed else path)
 
 
 def parquet_column(file: Any, name: str) -> NDArray[Any]:
@@ -128,7 +121,8 @@ def rectangular(column: Any) -> NDArray[Any]:
 
     values = pa.chunked_array(column).combine_chunks()
     shape = [len(values)]
-    while _is_list(values.type):
+    lists = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
+    while any(is_kind(values.type) for is_kind in lists):
         _refuse_nulls(values, shape)
         lengths = pc.list_value_length(values).to_numpy(zero_copy_only=False)
         if (other := lengths != lengths[0]).any():
@@ -149,14 +143,6 @@ def rectangular(column: Any) -> NDArray[Any]:
         raise ValueError(f"its type is {column.type}; expected numbers, texts or lists of numbers")
     inner = values.to_numpy(zero_copy_only=False)
     return (inner.astype(str) if inner.dtype.kind == "O" else inner).reshape(shape)
-
-
-def _is_list(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return any(
-        is_kind(kind) for is_kind in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    )
 
 
 def _refuse_nulls(values: Any, shape: list[int]) -> None:
@@ -180,10 +166,10 @@ class Table(Format):
     def detect(cls, source: Source) -> bool:
         if source.columns or source.files(PARQUET) or source.files(CSV):
             return True
-        is_row = (
-            any(map(source.first_has, (*ROUTED, *ALIASES))) and len(list(islice(source.contents(), 2))) > 1
-        )
-        return is_row or any(source.first_has("layer", name) for name in ("token", "count"))
+        is_row = any(map(source.first_has, (*ROUTED, *ALIASES)))
+        if is_row and len(list(islice(source.contents(), 2))) > 1:
+            return True
+        return any(source.first_has("layer", name) for name in ("token", "count"))
 
     @classmethod
     def read(cls, source: Source) -> Readers:
@@ -207,9 +193,11 @@ def _files(source: Source) -> Iterator[tuple[str, Readers]]:
         rows = [row for _, row in pairs]
         if wrong := [row for row in rows if not isinstance(row, dict)]:
             raise ValueError(f"{place} holds a {type(wrong[0]).__name__}; expected rows with named values")
-        is_dict = len(rows) == 1 and all(np.ndim(value) for value in rows[0].values())
-        columns = in_memory({name: as_array(values) for name, values in rows[0].items()}) if is_dict else None
-        yield place, columns or row_columns(place, rows)
+        if len(rows) == 1 and all(np.ndim(value) for value in rows[0].values()):
+            yield place, in_memory({name: as_array(values) for name, values in rows[0].items()})
+        else:  # rows such as {"experts": [3, 5], "label": "code"}
+            names = dict.fromkeys(chain.from_iterable(rows))
+            yield place, {name: partial(_of_rows, place, rows, name) for name in names}
 
 
 def _renamed(columns: Readers, source: Source) -> Readers:

@@ -49,8 +49,7 @@ def _documents(place: str, response: Any) -> Iterator[Document]:
         where = f"choice {number} of {place}"
         prompt, completion = _token_ids(where, response, choice)
         routed = decoded(get(choice, ROUTED), where)
-        ahead = get(response, PROMPT)
-        if ahead is not None:
+        if (ahead := get(response, PROMPT)) is not None:
             before = decoded(ahead, where)
             if len(before) != len(prompt):
                 raise ValueError(
@@ -62,9 +61,8 @@ def _documents(place: str, response: Any) -> Iterator[Document]:
         if len(routed) not in (num_tokens, num_tokens - 1):
             raise ValueError(
                 f"{where} has routed_experts of shape {routed.shape} for {len(prompt)} tokens of the prompt "
-                "and "
-                f"{len(completion)} of the completion; expected [{num_tokens - 1}, layers, k]: all but the "
-                "last"
+                f"and {len(completion)} of the completion; expected [{num_tokens - 1}, layers, k]: all but "
+                "the last"
             )
         tokens = as_array([*prompt, *completion])[: len(routed)]
         repeats = prompt in prompts

@@ -121,9 +121,8 @@ def _inputs(model: Any, recorder: Recorder, batch: Batch, number: int) -> tuple[
             takes[name] = torch.as_tensor(value).to(device)
     for name in (IDS, DECODER_IDS):
         if name in takes and takes[name].ndim != 2:
-            raise ValueError(
-                f"{name} of batch {number} have shape {tuple(takes[name].shape)}; expected [B, N]."
-            )
+            shape = tuple(takes[name].shape)
+            raise ValueError(f"{name} of batch {number} have shape {shape}; expected [B, N].")
     if DECODER_IDS not in takes and getattr(getattr(outermost, "config", None), "is_encoder_decoder", False):
         raise ValueError(f"Batch {number} lacks {DECODER_IDS} [B, N], which an encoder-decoder model needs.")
     return ([], takes) if IDS in signatures[0].parameters else ([takes.pop(IDS)], takes)
@@ -131,12 +130,8 @@ def _inputs(model: Any, recorder: Recorder, batch: Batch, number: int) -> tuple[
 
 def _warn_of_others(batch: Batch, inputs: Batch, labels: Labels, number: int) -> None:
     """Warn of numbers in a batch that are neither arguments of the model, nor labels or documents."""
-    others = [
-        name
-        for name in batch
-        if name not in (IDS, *inputs, labels, *NOT_HANDED_ON) and _are_numbers(batch[name])
-    ]
-    if others:
+    rest = [name for name in batch if name not in (IDS, *inputs, labels, *NOT_HANDED_ON)]
+    if others := [name for name in rest if _are_numbers(batch[name])]:
         warnings.warn(
             f"Batch {number} has {', '.join(others)}, which the model does not take. If the model needs it, "
             "name it in the arguments of its forward method. If not, "
@@ -183,8 +178,7 @@ class Ablation:
                     f"{', '.join(map(str, sizes))} experts."
                 )
         self._documents: list[NDArray[np.int64]] = []  # the documents [D] of each batch
-        self._losses: list[NDArray[np.float64]] = []  # their losses [D, 1 + pairs, R]
-        self._counts: list[NDArray[np.float64]] = []  # their tokens [D, R]
+        self._sums: list[NDArray[np.float64]] = []  # their tokens, then their losses, [D, 2 + pairs, R]
         self._sent: list[NDArray[np.float64]] = []  # tokens sent to each expert, one [pairs, R] per batch
 
     def add(self, run: Callable[[], Any], targets: Any, output: Any) -> None:
@@ -198,7 +192,7 @@ class Ablation:
         labels[keep], documents[keep] = values.get("labels", 0), values["documents"]
         counted = keep[:, 1:] & keep[:, :-1] & (documents[:, 1:] == documents[:, :-1])
         num_labels = int(labels.max()) + 1
-        losses = [_losses(output, targets[:, 1:])]
+        losses = [np.ones(counted.shape), _losses(output, targets[:, 1:])]
         self.recorder.watcher.paused = True
         for place, expert in self.pairs:
             layer = self.recorder.layers[self.runs[place][0]]
@@ -212,10 +206,7 @@ class Ablation:
         cell, shape = document * num_labels + labels[:, :-1][counted], (len(ids), num_labels)
         sums = [np.bincount(cell, one[counted], len(ids) * num_labels).reshape(shape) for one in losses]
         self._documents.append(ids)
-        self._losses.append(np.stack(sums, axis=1))
-        self._counts.append(
-            np.bincount(cell, minlength=len(ids) * num_labels).reshape(shape).astype(np.float64)
-        )
+        self._sums.append(np.stack(sums, axis=1))
         has_next = np.pad(counted, ((0, 0), (0, 1)))[keep]
         kept = labels[keep][has_next]
         experts = {place: chosen[self.runs[place]][0][has_next] for place in {p for p, _ in self.pairs}}
@@ -231,9 +222,11 @@ class Ablation:
             experts, in nats), change (of the loss, without this expert), low, high (the interval of the
             change over documents).
         """
-        num_labels = max(part.shape[-1] for part in self._losses)
-        losses = self._by_document(self._losses, num_labels)  # [D, 1 + pairs, R]
-        counts = self._by_document(self._counts, num_labels)  # [D, R]
+        num_labels = max(part.shape[-1] for part in self._sums)
+        ids, place = np.unique(np.concatenate(self._documents), return_inverse=True)
+        sums = np.zeros((len(ids), 2 + len(self.pairs), num_labels))
+        np.add.at(sums, place, np.concatenate([_wider(part, num_labels) for part in self._sums]))
+        counts, losses = sums[:, 0], sums[:, 1:]
         sent = np.sum([_wider(part, num_labels) for part in self._sent], axis=0)  # [pairs, R]
         number, total = len(counts), counts.sum(axis=0)
         freedom = number - 1 if number > 1 else np.nan
@@ -255,14 +248,6 @@ class Ablation:
         ]  # fmt: skip
         head = ["layer", "expert", "label", "tokens", "sent", "bits", "loss", "change", "low", "high"]
         return pd.DataFrame(rows, columns=head)
-
-    def _by_document(self, parts: Sequence[NDArray[np.float64]], num_labels: int) -> NDArray[np.float64]:
-        """Return the sums `[D, ..., R]` of each document, whose tokens may be in several batches."""
-        ids, place = np.unique(np.concatenate(self._documents), return_inverse=True)
-        values = np.concatenate([_wider(part, num_labels) for part in parts])
-        sums = np.zeros((len(ids), *values.shape[1:]))
-        np.add.at(sums, place, values)
-        return sums
 
 
 def _losses(output: Any, targets: Any) -> NDArray[np.float64]:

@@ -12,9 +12,8 @@ from modtf.base.checks import check_integer
 from modtf.base.extras import need
 
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k")
-GROUPS = re.compile(
-    r"(^|_)(n|num|topk|top_k|expert)_?(expert_)?groups?$"
-)  # limits the choice to groups of experts
+#: limits the choice to groups of experts
+GROUPS = re.compile(r"(^|_)(n|num|topk|top_k|expert)_?(expert_)?groups?$")
 NOISE = re.compile(r"nois[ey]")
 WRAPPERS = re.compile(r"(^|(?<=\.))_orig_mod\.|^(module\.|base_model\.model\.)+")  # in the names of modules
 Choices = tuple[Any, Any, int]  # experts [T, k], -1 where a choice was dropped; weights [T, k]; E
@@ -79,12 +78,10 @@ class RoutedLayer:
 
     def advice(self, otherwise: str) -> str:
         """Return which module a user can name if the output of this one cannot be read."""
-        linear = [
-            name for name, one in self.module.named_modules() if name and type(one).__name__ == "Linear"
-        ]
+        parts = [(name, type(one).__name__) for name, one in self.module.named_modules() if name]
+        linear = [f"{self.name}.{name}" for name, kind in parts if kind == "Linear"]
         if len(linear) == 1:
-            path = f"{self.name}.{linear[0]}"
-            return f"Record its linear layer instead: routers={path!r}, top_k={self.top_k or 'K'}."
+            return f"Record its linear layer instead: routers={linear[0]!r}, top_k={self.top_k or 'K'}."
         return f"{otherwise}routers='PATTERN'."
 
     def without_off(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

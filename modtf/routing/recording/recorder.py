@@ -319,10 +319,8 @@ def layer_names(layers: Sequence[RoutedLayer], runs: Iterable[tuple[int, int]]) 
 def _labels(labels: Any, arrays: Mapping[str, NDArray[Any]], others: Mapping[str, NDArray[Any]]) -> Any:
     """Return one label per token."""
     if labels is None:
-        recorded = arrays.get("labels")
-        return (
-            others["label_names"][recorded] if recorded is not None and "label_names" in others else recorded
-        )
+        recorded, names = arrays.get("labels"), others.get("label_names")
+        return recorded if recorded is None or names is None else names[recorded]
     if isinstance(labels, str):
         if labels not in ("tokens", "positions"):
             raise ValueError(f"labels={labels!r} is not valid; expected an array, 'tokens' or 'positions'.")

@@ -80,30 +80,20 @@ class DocumentNumbers:
         before = np.concatenate([[-1 if self._last is None else self._last], documents[:-1]])
         starts = documents[documents != before].tolist()
         self._last = int(documents[-1])
-        again = [] if goes_on or self._warned else _repeated(starts, self._seen)
-        self._seen.update(starts)
-        if again:
-            self._warned = True
-            warnings.warn(
-                f"Document {again[0]} comes back after other documents. Tokens of one number count as one "
-                "document, so numbers must be unique over all rows and passes. If the tokens do belong "
-                "together, give documents as names.",
-                stacklevel=2,
-            )
+        for number in starts:
+            if number in self._seen and not goes_on and not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"Document {number} comes back after other documents. Tokens of one number count as one "
+                    "document, so numbers must be unique over all rows and passes. If the tokens do belong "
+                    "together, give documents as names.",
+                    stacklevel=2,
+                )
+            self._seen.add(number)
 
     def forget(self) -> None:
         """Let numbers be used again, because the tokens so far are not counted with those to come."""
         self._automatic, self._seen, self._last = [], set(), None
-
-
-def _repeated(starts: list[int], seen: set[int]) -> list[int]:
-    """Return the first number that occurs again, or []."""
-    known = set(seen)
-    for number in starts:
-        if number in known:
-            return [number]
-        known.add(number)
-    return []
 
 
 @dataclass

@@ -182,7 +182,6 @@ class Stops:
 
 @contextmanager
 def _replaced(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> Iterator[None]:
-    """Replace a method by another that is made from it, while the block runs."""
     method = getattr(owner, name)
     setattr(owner, name, make(method))
     try:
@@ -219,9 +218,8 @@ class Watcher:
         above = {path for layer in layers for path in _above(layer.path)}
         modules = {path: module for path, module in model.named_modules() if path in above}
         known = {path: inspect.signature(module.forward) for path, module in modules.items()}
-        self.signatures = {
-            path: known[path] for path in known if {IDS, DECODER_IDS} & set(known[path].parameters)
-        } or {"": known[""]}
+        takes = [path for path in known if {IDS, DECODER_IDS} & set(known[path].parameters)]
+        self.signatures = {path: known[path] for path in takes or [""]}
         self.modules = {path: modules[path] for path in self.signatures}
         self._has_decoder = any(DECODER_IDS in one.parameters for one in self.signatures.values())
         self._root: str | None = None  # path of the module whose call is the current pass
@@ -296,9 +294,8 @@ class Watcher:
 
     def _split(self, block: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         bound = inspect.signature(block.forward).bind_partial(*args, **kwargs).arguments
-        self._images[id(block)] = next(
-            (value for name, value in bound.items() if name.endswith("token_type_ids")), None
-        )
+        types = (value for name, value in bound.items() if name.endswith("token_type_ids"))
+        self._images[id(block)] = next(types, None)
 
     def _streams(self, output: Any) -> list[Stream]:
         """Return the streams of a pass. Each layer gets the tokens of the nearest enclosing module."""
