@@ -78,7 +78,6 @@ class Consistency(Analysis):
 
 
 def srp_rows(data: Choices, options: Options) -> Iterator[dict[str, Any]]:
-    """Yield the rows of SRP."""
     generator, number = options.generator(), data.num_experts
     draws = min(options.permutations, MOST_DRAWS)
     orders = [permuted_within(data.documents, generator) for _ in range(draws)]
