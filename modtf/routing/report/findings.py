@@ -43,12 +43,10 @@ def held(routing: Routing, file: str) -> str:
         plural(experts, "expert") + " per layer",
         plural(routing.num_tokens, unit),
     ]
-    if routing.has_tokens:
-        documents = None if routing.documents is None else len(np.unique(routing.documents))
-    else:
-        documents = routing.activations.shape[1]
-    if documents is not None:
-        parts.append(plural(documents, "document"))
+    if not routing.has_tokens:
+        parts.append(plural(found.shape[1], "document"))
+    elif routing.documents is not None:
+        parts.append(plural(len(np.unique(routing.documents)), "document"))
     if routing.labels is not None:
         numbers = np.unique(routing.labels).tolist()
         names = [routing.names.label(one) for one in numbers[:6]] + ["..."] * (len(numbers) > 6)
