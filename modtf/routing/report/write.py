@@ -197,7 +197,7 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
     rows = [row for layer in layers for row in layer.to_rows() if row["measure"] == ADJUSTED]
     for layer in layers:
         for view in layer.views:
-            load = np.exp(entropy(view.use)) / view.use.size
+            load = float(np.exp(entropy(view.use))) / view.use.size
             rows.append({"layer": layer.layer, "by": view.by, "measure": "load"} | vars(Estimate(load)))
     table = pd.DataFrame(rows)
     titles = "Adjusted mutual information (grey: chance)", "Load: effective number of experts / experts"
