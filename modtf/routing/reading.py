@@ -59,7 +59,22 @@ def counted(arrays: Arrays, num_experts: int | None, shared: Sequence[int]) -> C
             f"--top_k={top_k} (top_k={top_k}) is not valid; expected {known}, which the counts were read "
             "with. Leave it out."
         )
-    return Counted(_padded(arrays, counts, num_experts), top_k if known is None else known, shared)
+    size = counts.shape[2]
+    number = arrays.get("num_experts") if num_experts is None else np.asarray(num_experts)
+    if number is not None:  # experts that received no token may be missing in the file
+        all_experts = one_integer("num_experts", number)
+        if all_experts < size:
+            raise ValueError(
+                f"{arrays.source} counts {size} experts, but num_experts is {all_experts}; expected at "
+                f"least {size}, because experts are numbered from 0."
+            )
+        counts = np.pad(counts, ((0, 0), (0, 0), (0, all_experts - size)))
+    elif FORMATS[arrays.format].lists_only_chosen:
+        warn(
+            f"{arrays.source} lists only experts that were chosen, so {size} experts are assumed, from "
+            "the highest number. Give --num_experts=E (num_experts=E)."
+        )
+    return Counted(counts, top_k if known is None else known, shared)
 
 
 def one_integer(name: str, values: NDArray[Any]) -> int:
@@ -67,26 +82,6 @@ def one_integer(name: str, values: NDArray[Any]) -> int:
     if values.size != 1 or values.dtype.kind not in "iu":
         raise ValueError(f"{name} is {reprlib.repr(values.tolist())}; expected one integer, such as 8.")
     return check_integer(name, int(values.ravel()[0]), 1, MOST_EXPERTS)
-
-
-def _padded(arrays: Arrays, counts: NDArray[np.int64], num_experts: int | None) -> NDArray[np.int64]:
-    """Return counts of all experts, including those that received no token and are missing in the file."""
-    known = counts.shape[2]
-    number = arrays.get("num_experts") if num_experts is None else np.asarray(num_experts)
-    if number is None:
-        if FORMATS[arrays.format].lists_only_chosen:
-            warn(
-                f"{arrays.source} lists only experts that were chosen, so {known} experts are assumed, from "
-                "the highest number. Give --num_experts=E (num_experts=E)."
-            )
-        return counts
-    size = one_integer("num_experts", number)
-    if size < known:
-        raise ValueError(
-            f"{arrays.source} counts {known} experts, but num_experts is {size}; expected at "
-            f"least {known}, because experts are numbered from 0."
-        )
-    return np.pad(counts, ((0, 0), (0, 0), (0, size - known)))
 
 
 def routed(
@@ -225,8 +220,8 @@ def documents_of(arrays: Arrays, name: str | None, activations: Gates | Experts 
 
 def labels_and_factors(
     arrays: Arrays, name: str, names: str | None, num_tokens: int, documents: Classes, tokens: Classes
-) -> tuple[Classes, dict[str, Ints]]:
-    """Return the labels of tokens, and the known factors: "token", "position" and "label".
+) -> tuple[Classes, dict[str, Ints | None]]:
+    """Return the labels of tokens, and the factors "token", "position" and "label"; None for an unknown one.
 
     The factor "label" is the chosen labels. If these are the tokens or positions, it is the array "labels".
     """
@@ -239,7 +234,7 @@ def labels_and_factors(
             "labels. Give labels, or leave out label_names. The texts of tokens are token_names."
         )
     if not has_labels and TOKEN not in arrays and name == "labels":
-        return Classes(), _known(factors)
+        return Classes(), factors
     name = name if has_labels else TOKEN
     classes = _warned(numbered(arrays.named(name), num_tokens, "labels", documents), "labels")
     if name not in (TOKEN, POSITIONS):
@@ -247,13 +242,9 @@ def labels_and_factors(
     elif "labels" in arrays:
         factors["label"] = numbered(arrays["labels"], num_tokens, "labels", documents).numbers
     if name == TOKEN:
-        return frequent_tokens(classes, as_names(arrays.get("token_names"))), _known(factors)
+        return frequent_tokens(classes, as_names(arrays.get("token_names"))), factors
     is_usual = name == "labels" or "labels" not in arrays
-    return Classes(classes.numbers, names_of_labels(arrays, classes, names, is_usual)), _known(factors)
-
-
-def _known(factors: dict[str, Ints | None]) -> dict[str, Ints]:
-    return {name: values for name, values in factors.items() if values is not None}
+    return Classes(classes.numbers, names_of_labels(arrays, classes, names, is_usual)), factors
 
 
 def numbered(

@@ -128,7 +128,7 @@ class Routing:
             classes.numbers,
             of_tokens.numbers,
             Names(classes.names, reading.layer_names(arrays, layer_names, num_layers)),
-            factors,
+            {name: values for name, values in factors.items() if values is not None},
             tokens.names or reading.as_names(arrays.get("token_names")),
             predicted.numbers,
             reading.spans_of(arrays, spans, num_tokens, have_both),
@@ -137,7 +137,7 @@ class Routing:
         if isinstance(routed, Counted):
             return found
         rows = routed.experts if isinstance(routed, Experts) else routed.values
-        keep = kept_rows(list(rows), found.documents, factors.get("token"))
+        keep = kept_rows(list(rows), found.documents, tokens.numbers)
         return found if keep.all() else found.only(keep)
 
     def only(self, keep: NDArray[np.bool_]) -> "Routing":

@@ -1,6 +1,6 @@
 """Intervals over documents, and routers that know nothing: the helpers of all analyses."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from modtf.metrics.distributions import Array
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.measuring.estimates import jackknife_spread, mean_and_range
+from modtf.routing.measuring.estimates import interval_from_groups, mean_and_range
 from modtf.routing.measuring.layers import Ints, Shares
 from modtf.routing.measuring.table import KEPT, MOST_UNITS, Units
 from modtf.routing.measuring.tokens import Tokens
@@ -44,21 +44,20 @@ def rows_of(
     if not (keys := list(value)):
         return []
     whole = np.array([value[key] for key in keys], float)
-    left_out = np.array([[one[key] for key in keys] for one in without]).reshape(len(without), len(keys))
-    half = jackknife_spread(whole, left_out, np.asarray(sizes, float), confidence)
+    left_out = np.array([[one[key] for key in keys] for one in without]).reshape(-1, len(keys))
+    _, half = interval_from_groups(whole, left_out, np.asarray(sizes, float), confidence)
     drawn = np.array([[one[key] for key in keys] for one in chance]).reshape(-1, len(keys))
-    measures = [key[0] if isinstance(key, tuple) else key for key in keys]
-    upper = np.array([(most or {}).get(measure, bounds[1]) for measure in measures])
+    pairs = [key if isinstance(key, tuple) else (key, "") for key in keys]
+    upper = np.array([(most or {}).get(measure, bounds[1]) for measure, _ in pairs])
     low, high = np.clip([whole - half, whole + half], bounds[0], upper)
     by_chance = np.clip(mean_and_range(drawn), bounds[0], upper)
     same = np.isclose(by_chance, whole, rtol=1e-9, atol=1e-12)  # differ by rounding alone
     by_chance = np.where(same, whole, by_chance)
     columns = ("value", "low", "high", "chance", "chance_low", "chance_high", "draws")
     numbers = np.stack([whole, low, high, *by_chance, np.full(len(keys), len(drawn))], axis=1).tolist()
-    items = [key[1] if isinstance(key, tuple) else "" for key in keys]
     return [
         {"layer": layer, "measure": measure, "item": item} | dict(zip(columns, row, strict=True))
-        for measure, item, row in zip(measures, items, numbers, strict=True)
+        for (measure, item), row in zip(pairs, numbers, strict=True)
     ]
 
 
@@ -67,9 +66,9 @@ def without_band(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row | {"chance_low": np.nan, "chance_high": np.nan} for row in rows]
 
 
-def members(groups: Ints) -> Iterator[Ints]:
-    """Yield the rows of each group."""
-    yield from np.split(np.argsort(groups, kind="stable"), np.bincount(groups).cumsum()[:-1])
+def members(groups: Ints) -> list[Ints]:
+    """Return the rows of each group."""
+    return np.split(np.argsort(groups, kind="stable"), np.bincount(groups).cumsum()[:-1])
 
 
 def rows_of_sums(
@@ -117,8 +116,7 @@ def rows_of_ratios(
         left_out[name] = [_divided(*pair) for pair in rest]
     without = [{name: values[i] for name, values in left_out.items()} for i in range(len(used))]
     chance = [{name: _divided(a.sum(), b.sum()) for name, (a, b) in one.items()} for one in drawn]
-    several = slice(None if len(used) > 1 else 0)
-    return rows_of(layer, value, without[several], sizes[used][several].tolist(), chance, confidence, (0, 1))
+    return rows_of(layer, value, without, sizes[used].tolist(), chance, confidence, (0, 1))
 
 
 def _divided(above: Any, below: Any) -> float:
@@ -168,12 +166,11 @@ def balanced_loads(tokens: Ints, num_experts: int, draws: int, generator: np.ran
     variance of choices without replacement. `tokens` `[k + 1]` says how many tokens choose each number of
     experts, from 0.
     """
-    parts = [
-        _balanced(int(tokens[top_k]), top_k, num_experts, draws, generator)
-        for top_k in range(1, len(tokens))
-        if tokens[top_k]
-    ]
-    return np.sum(parts, axis=0) if parts else np.zeros((draws, num_experts))
+    counts = np.zeros((draws, num_experts))
+    for top_k in range(1, len(tokens)):
+        if tokens[top_k]:
+            counts += _balanced(int(tokens[top_k]), top_k, num_experts, draws, generator)
+    return counts
 
 
 def _balanced(tokens: int, top_k: int, num_experts: int, draws: int, generator: np.random.Generator) -> Array:

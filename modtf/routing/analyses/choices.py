@@ -12,7 +12,7 @@ from modtf.routing.measuring.activations import NUM_GROUPS, Counted
 from modtf.routing.measuring.layers import NONE, ExpertLayer, Ints, Layer
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.measuring.tokens import SLICE, assumed_documents, drawn_documents
-from modtf.routing.measuring.watch import ONE_ASSUMED, Watch, assumes_one, left_out
+from modtf.routing.measuring.watch import ONE_ASSUMED, Watch, assumes_one, without_placeholders
 from modtf.routing.names import Names
 from modtf.routing.reading import Classes, frequent_tokens
 from modtf.routing.routing import Routing
@@ -176,11 +176,8 @@ class Choices:
         return self._take(rows, f"{len(rows)} of {number} tokens are used, from {words} drawn at random.")
 
     def _take(self, rows: Ints, note: str) -> "Choices":
-        some: Any = {
-            name: None if values is None else values[rows]
-            for name in ("labels", "spans", "token_ids", "predicted_ids")
-            for values in [getattr(self, name)]
-        }
+        names = ("labels", "spans", "token_ids", "predicted_ids")
+        some: Any = {name: values[rows] for name in names if (values := getattr(self, name)) is not None}
         return replace(
             self,
             experts=self.experts[:, rows],
@@ -211,14 +208,27 @@ def read_choices(
     Raises:
         ValueError: if activations are invalid, or `against` has other tokens.
     """
+    import pandas as pd  # slow to import
+
     if against is not None:
         _check_same_tokens(against, routing)
     if isinstance(routing.activations, Counted):
         return _choices_of_counts(routing, routing.activations)
-    documents, known, notes = _documents(routing)
-    order, drawn = _sampled(documents, len(routing.layers) * (routing.layers[0].top_k or 1), seed)
-    if drawn:
-        notes.append(drawn)
+    domains = domains_of(routing)
+    notes: list[str] = []
+    if routing.documents is None:
+        documents, note = assumed_documents(domains, routing.num_tokens)
+        notes.append(note)
+    else:
+        documents = pd.factorize(routing.documents)[0]  # numbered by first occurrence
+    order = np.argsort(documents, kind="stable")
+    width = len(routing.layers) * (routing.layers[0].top_k or 1)
+    if len(documents) * width > MOST_CHOICES:
+        kept = drawn_documents(np.bincount(documents), MOST_CHOICES // width, seed)
+        order = order[np.isin(documents[order], kept)]
+        notes.append(
+            f"{len(order)} of {len(documents)} tokens are used, from {len(kept)} documents drawn at random."
+        )
     single = np.bincount(documents) == 1
     if SINGLE * len(documents) <= single.sum() < len(documents):
         notes.append(
@@ -228,21 +238,20 @@ def read_choices(
     chosen = _chosen(routing, order, progress)
     if chosen["assumes_one"]:
         notes.append(ONE_ASSUMED)
-    factors = {name: values[order] for name, values in routing.factors.items()}
-    domains = domains_of(routing)
-    labels = None if domains is None else domains[order]
+    arrays: dict[str, Any] = {
+        "labels": domains, "spans": routing.spans, "token_ids": routing.factors.get("token"),
+        "predicted_ids": routing.predicted,
+    }  # fmt: skip
+    of_tokens = {name: values[order] for name, values in arrays.items() if values is not None}
     found = Choices(
         **chosen,
         sums=None,
         documents=np.unique(documents[order], return_inverse=True)[1],
-        has_documents=known,
-        labels=labels,
-        spans=None if routing.spans is None else routing.spans[order],
-        token_ids=factors.get("token"),
-        predicted_ids=None if routing.predicted is None else routing.predicted[order],
-        names=routing.names if labels is not None else Names(None, routing.names.layers),
+        has_documents=routing.documents is not None,
+        names=routing.names if "labels" in of_tokens else Names(None, routing.names.layers),
         words=routing.words,
         notes=tuple(notes),
+        **of_tokens,
     )
     if against is None:
         return found
@@ -261,15 +270,14 @@ def _chosen(routing: Routing, order: Ints, progress: Progress) -> dict[str, Any]
             some = order[start : start + SLICE]
             watch.add(layer, some, start)
             chosen[start : start + SLICE] = ordered_choices(layer, some, start)
-    skipped, first = left_out(watches), routing.layers[0]
-    kept = [place for place in range(len(watches)) if place not in skipped]
+    kept, first = without_placeholders(watches), routing.layers[0]
     return {
         "layers": tuple(kept),
         "num_experts": number,
         "expert_numbers": routing.expert_numbers,
         "top_k": experts.shape[2],
         "assumes_one": k is None and assumes_one(watches),
-        "experts": experts[kept] if skipped else experts,
+        "experts": experts if len(kept) == len(experts) else experts[kept],
         "ranked": not isinstance(first, ExpertLayer) or first.weights is not None,
     }
 
@@ -318,17 +326,6 @@ def _choices_of_counts(routing: Routing, counted: Counted) -> Choices:
     )
 
 
-def _documents(routing: Routing) -> tuple[Ints, bool, list[str]]:
-    """Return the document of every token, numbered by first occurrence, whether it is known, and notes."""
-    if routing.documents is None:
-        assumed, note = assumed_documents(domains_of(routing), routing.num_tokens)
-        return assumed, False, [note]
-    _, first, inverse = np.unique(routing.documents, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse], True, []
-
-
 def domains_of(routing: Routing) -> Ints | None:
     """Return labels `[tokens]`; None if there are none, or if token ids stand in for them."""
     if routing.labels is None or "token" not in routing.factors:
@@ -336,17 +333,6 @@ def domains_of(routing: Routing) -> Ints | None:
     ids = frequent_tokens(Classes(routing.factors["token"]), None).numbers
     assert ids is not None
     return None if np.array_equal(ids, routing.labels) else routing.labels
-
-
-def _sampled(documents: Ints, width: int, seed: int) -> tuple[Ints, str]:
-    """Return the tokens of documents that fit, sorted by document, and a note if these are not all."""
-    order = np.argsort(documents, kind="stable")
-    if len(documents) * width <= MOST_CHOICES:
-        return order, ""
-    kept = drawn_documents(np.bincount(documents), MOST_CHOICES // width, seed)
-    order = order[np.isin(documents[order], kept)]
-    text = f"{len(order)} of {len(documents)} tokens are used, from {len(kept)} documents drawn at random."
-    return order, text
 
 
 def ordered_choices(layer: Layer, some: Ints, first_token: int = 0) -> Ints:

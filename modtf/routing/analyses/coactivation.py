@@ -63,7 +63,6 @@ class Coactivation(Analysis):
             yield from pair_rows(data.layers[place], data.expert_numbers, whole, np.array(drawn))
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
-        """Return what was found about co-activation."""
         found = super().sentences(table, data)
         layers = above_chance(table, PARTNER)
         pair = table[(table["measure"] == PAIR) & table["layer"].isin(layers)]

@@ -56,14 +56,11 @@ class Consistency(Analysis):
         """Return SRP and SCH of every layer by segment length."""
         used = data.sample(MOST_TOKENS, options.seed)
         some, stacked = simulated_tokens(data, options)
-        rows: list[dict[str, Any]] = []
-        notes: list[str] = []
-        for name, sampled, found in (
-            ("SRP", used, srp_rows(used, options)), ("SCH", some, sch_rows(some, stacked, options)),
-        ):  # fmt: skip
-            before = len(rows)
-            rows += found
-            notes += [f"{name}: {note}" for note in sampled.notes[len(data.notes) :] if len(rows) > before]
+        of_segments = list(srp_rows(used, options))
+        of_caches = list(sch_rows(some, stacked, options))
+        rows, known = of_segments + of_caches, len(data.notes)
+        notes = [f"SRP: {note}" for note in used.notes[known:] if of_segments]
+        notes += [f"SCH: {note}" for note in some.notes[known:] if of_caches]
         if not rows:
             why = "No document has a segment of 4 tokens, and the cache holds all experts."
             return self.nothing(why, data.notes)
@@ -78,7 +75,6 @@ class Consistency(Analysis):
 
 
 def srp_rows(data: Choices, options: Options) -> Iterator[dict[str, Any]]:
-    """Yield the rows of SRP."""
     generator, number = options.generator(), data.num_experts
     draws = min(options.permutations, MOST_DRAWS)
     orders = [permuted_within(data.documents, generator) for _ in range(draws)]

@@ -54,31 +54,27 @@ class Dependence(Analysis):
         )
 
     def rows(self, data: Choices, options: Options) -> Iterator[dict[str, Any]]:
-        """Yield the dependence between every layer and the next."""
         generator = options.generator()
         orders = [shifted(data.documents, generator) for _ in range(options.permutations)]
-        sizes = np.bincount(data.groups)
+        sizes = np.bincount(data.groups).tolist()
         number, log = data.num_experts, xlog2x(len(data.documents))
         for place in options.progress(range(len(data.layers) - 1)):
             first, after = (data.experts[one, :, 0].astype(np.int64) for one in (place, place + 1))
             by_chance = [information(joint(first, after[order], number), log)[0] for order in orders]
             whole = joint(first, after, number)
             parts = (joint(first[some], after[some], number) for some in members(data.groups))
-            without = [information(whole - one, log)[0] for one in parts] if len(sizes) > 1 else []
+            without = [information(whole - one, log)[0] for one in parts]
             bits, most = information(whole, log)
             value, *others = measures_of([bits, *without, *by_chance], by_chance, most)
-            cut = len(without)
+            cut = len(sizes)
             yield from rows_of(
-                data.layers[place], value, others[:cut], sizes[:cut].tolist(), others[cut:],
-                options.confidence,
-            )  # fmt: skip
+                data.layers[place], value, others[:cut], sizes, others[cut:], options.confidence
+            )
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
-        """Return what was found about dependence."""
         measure = ADJUSTED if ADJUSTED in set(table["measure"]) else BITS
-        return [
-            beyond_chance(table, measure, "tell something about the choice of the next layer", data.names)
-        ]
+        what = "tell something about the choice of the next layer"
+        return [beyond_chance(table, measure, what, data.names)]
 
 
 def measures_of(bits: Sequence[float], by_chance: Sequence[float], most: float) -> list[dict[str, float]]:

@@ -54,7 +54,6 @@ class DomainSpecialisation(DomainAnalysis):
         return [row | (no_interval if row["measure"] == SPECIALISED else {}) for row in rows]
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
-        """Return what the domains show, in sentences."""
         found = super().sentences(table, data)
         layers = above_chance(table, DISTANCE)
         domains = table[(table["measure"] == DISTANCE) & (table["item"] != "") & table["layer"].isin(layers)]

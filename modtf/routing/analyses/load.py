@@ -47,7 +47,6 @@ class Load(Analysis):
     panels: ClassVar = ((OVERALL, DOCUMENT), ("load_variation",), (DEAD,))
 
     def analyse(self, data: Choices, options: Options) -> Analysed:
-        """Return the load measures of every layer."""
         rows: list[dict[str, Any]] = []
         balanced: dict[tuple[int, ...], Array] = {}
         measure = partial(measures_of, numbers=data.expert_numbers.tolist())
@@ -70,7 +69,6 @@ class Load(Analysis):
         return self.result(rows, data, notes)
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
-        """Return what the load shows, in sentences."""
         found = []
         dead = table[(table["measure"] == DEAD) & (table["value"] > 0)]
         if table["chance_high"].notna().any():

@@ -301,8 +301,7 @@ def run_analyses(
     found, missing = {}, {}
     for name in names:
         analysis = ANALYSES[name]()
-        why = analysis.missing(data)
-        if why is not None:
+        if (why := analysis.missing(data)) is not None:
             missing[name] = why
             continue
         options = Options(permutations, confidence, seed, partial(progress, desc=analysis.title))

@@ -60,7 +60,6 @@ class Saturation(Analysis):
         return None
 
     def rows(self, data: Choices, options: Options) -> Iterator[dict[str, Any]]:
-        """Yield the saturation of every layer."""
         assert data.against is not None
         generator = options.generator()
         orders = [paired(data.documents, generator) for _ in range(options.permutations)]

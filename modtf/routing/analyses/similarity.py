@@ -179,7 +179,7 @@ def down_projections(model: Any) -> list[Weights]:
         ValueError: if there are no experts, a file is damaged, an expert is missing, or the axes of fused
             weights are ambiguous.
     """
-    arrays = _file_arrays(model) if isinstance(model, str | Path) else _module_arrays(model)
+    arrays = _arrays(model)
     found: dict[str, dict[int, Read]] = {}
     for name, (shape, read) in arrays.items():
         if match := EACH.fullmatch(name):
@@ -206,23 +206,21 @@ def down_projections(model: Any) -> list[Weights]:
     ]
 
 
-def _module_arrays(model: Any) -> dict[str, tuple[tuple[int, ...], Read]]:
-    if not hasattr(model, "named_parameters"):
-        raise ValueError(
-            f"model is a {type(model).__name__}; expected a torch.nn.Module, or the path of safetensors."
-        )
-    return {name: (tuple(one.shape), one.detach) for name, one in model.named_parameters()}
-
-
-def _file_arrays(path: str | Path) -> dict[str, tuple[tuple[int, ...], Read]]:
-    files = Source(path).files(ENDING)
+def _arrays(model: Any) -> dict[str, tuple[tuple[int, ...], Read]]:
+    """Return the shape of each array of a model or of its files, and a function that reads it."""
+    if not isinstance(model, str | Path):
+        if not hasattr(model, "named_parameters"):
+            raise ValueError(
+                f"model is a {type(model).__name__}; expected a torch.nn.Module, or the path of safetensors."
+            )
+        return {name: (tuple(one.shape), one.detach) for name, one in model.named_parameters()}
+    files = Source(model).files(ENDING)
     if not files:
-        raise ValueError(f"{path} holds no {ENDING} file.")
+        raise ValueError(f"{model} holds no {ENDING} file.")
     found = {}
     for file in files:
         with explained(f"{file} cannot be read"):
-            for name, (shape, read) in tensors_of(file).items():
-                found[name] = shape, read
+            found.update(tensors_of(file))
     return found
 
 

@@ -47,11 +47,8 @@ class StandingCommittee(DomainAnalysis):
         self._balanced: dict[tuple[int, ...], Array] = {}  # counts by chance `[draws, domains, E]`
 
     def rows_of_domains(self, data: Choices, found: Domains, options: Options) -> list[dict[str, Any]]:
-        """Return the committee of a layer."""
         key = tuple(found.tokens.ravel().tolist())
-        if (
-            key not in self._balanced
-        ):  # layers in which as many tokens of each domain were dropped share draws
+        if key not in self._balanced:  # layers share draws if they dropped as many tokens of each domain
             loads = partial(balanced_loads, generator=options.generator())
             drawn = [loads(tokens, data.num_experts, options.permutations) for tokens in found.tokens]
             self._balanced[key] = np.stack(drawn, axis=1)
@@ -62,13 +59,9 @@ class StandingCommittee(DomainAnalysis):
         )  # fmt: skip
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
-        """Return what the committee does, in sentences."""
         always = table[(table["measure"] == ALWAYS) & (table["value"] > 0)]
-        count = (
-            f"{int(always['value'].sum())} in {len(always)} of {len(data.layers)} layers"
-            if len(always)
-            else "none"
-        )
+        count = f"{int(always['value'].sum())} in {len(always)} of {len(data.layers)} layers"
+        count = count if len(always) else "none"
         return [
             *super().sentences(table, data),
             f"The most frequent experts of two domains overlap by {spread_of(table, OVERLAP)}.",

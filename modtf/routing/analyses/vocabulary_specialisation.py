@@ -55,7 +55,6 @@ class VocabularySpecialisation(Analysis):
         return self.result(rows, data, panels=[[f"{measure}_frequent", measure] for measure in measures])
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
-        """Return what token ids show, in sentences."""
         published = f"{main_choice(data)}_input"
         frequent = f"{published}_frequent"
         found = []
@@ -64,9 +63,8 @@ class VocabularySpecialisation(Analysis):
             what = "send tokens of one id to the same expert"
             found.append(beyond_chance(table, frequent, what, data.names, title))
         part = table[table["measure"] == published]
-        text = (
-            f"The published average over all ids is {number_range(part['value'].min(), part['value'].max())}"
-        )
+        average = number_range(part["value"].min(), part["value"].max())
+        text = f"The published average over all ids is {average}"
         if part["chance_high"].notna().any():
             chance = number_range(part["chance_low"].min(), part["chance_high"].max())
             text += f"; a router that ignores ids has {chance} on these data"
@@ -113,9 +111,9 @@ class Kind:
 
         whole, by_chance = shares(self.cell), [shares(cell) for cell in self.drawn]
         sizes = np.bincount(data.groups).tolist()
-        kept = [data.groups[self.rows] != group for group in range(len(sizes))] if len(sizes) > 1 else []
+        kept = (data.groups[self.rows] != group for group in range(len(sizes)))
         rows = rows_of(
-            layer, means(whole), [means(shares(self.cell, rest)) for rest in kept], sizes[: len(kept)],
+            layer, means(whole), [means(shares(self.cell, rest)) for rest in kept], sizes,
             [means(one) for one in by_chance], options.confidence, bounds=(0, 1),
         )  # fmt: skip
         if options.permutations:
@@ -129,7 +127,9 @@ class Kind:
             least = np.where(np.isnan(limit), chance.mean(axis=0), limit)
             best = np.argsort(least - whole[: self.frequent], kind="stable")[:TOP]
             for one in best.tolist():
-                key = f"{name}_share", word(int(self.ids[one]), data)
+                token, words = int(self.ids[one]), data.words
+                text = str(token) if words is None or token >= len(words) else repr(words[token])
+                key = f"{name}_share", text
                 drawn = [{key: value} for value in chance[:, one].tolist()]
                 (row,) = without_band(rows_of(layer, {key: whole[one]}, chance=drawn))
                 items.append(row | {"limit": limit[one]})
@@ -194,13 +194,6 @@ def widths(data: Choices, kind: str) -> dict[str, int]:
 
 def excess(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row of the same measure minus its mean under permuted ids."""
-    numbers = {
-        name: row[name] - row["chance"]
-        for name in ("value", "low", "high", "chance", "chance_low", "chance_high")
-    }
+    columns = ("value", "low", "high", "chance", "chance_low", "chance_high")
+    numbers = {name: row[name] - row["chance"] for name in columns}
     return row | numbers | {"measure": f"{row['measure']}_excess"}
-
-
-def word(token: int, data: Choices) -> str:
-    """Return the text of a token id, if it is known."""
-    return str(token) if data.words is None or token >= len(data.words) else repr(data.words[token])

@@ -191,7 +191,8 @@ def measure_layers(
     num_groups: int = NUM_GROUPS, progress: Progress = iter, label_names: Sequence[str] | None = None,
 ) -> list[LayerMeasures]:  # fmt: skip
     """Return the measures of layers, of which one at a time is read; arguments as `measure_activations`."""
-    tokens, sizes = Tokens(_checked_groups(num_groups)), [layer.num_modules for layer in layers]
+    check_integer("num_groups", num_groups, 2, MOST_GROUPS)
+    tokens, sizes = Tokens(num_groups), [layer.num_modules for layer in layers]
     parts = tokens.parts(len(layers[0]), labels, documents, spans, sizes)
     if not parts:
         raise ValueError("There are no tokens; expected at least one.")
@@ -220,10 +221,6 @@ def _kind(layer: Layer) -> str:
     return ("Logits" if layer.from_logits else "Gates") if isinstance(layer, GateLayer) else "Experts"
 
 
-def _checked_groups(num_groups: int) -> int:
-    return check_integer("num_groups", num_groups, 2, MOST_GROUPS)
-
-
 def _is_stream(activations: Any) -> bool:
     """Return whether activations are chunks to iterate over, rather than arrays or nested lists."""
     if isinstance(activations, list | tuple):
@@ -237,11 +234,10 @@ def _is_stream(activations: Any) -> bool:
 def _chunks_of(stream: Iterable[Any]) -> Iterator[Any]:
     """Yield the chunks of an iterable: (activations, labels), with documents and spans if given."""
     for number, chunk in enumerate(stream):
-        if not isinstance(chunk, (list, tuple)) or len(chunk) not in (2, 3, 4):
-            is_list, shape = isinstance(chunk, (list, tuple)), getattr(chunk, "shape", None)
-            words = (
-                f"a {type(chunk).__name__} of {len(chunk)}" if is_list else f"of type {type(chunk).__name__}"
-            )
+        is_list, kind = isinstance(chunk, list | tuple), type(chunk).__name__
+        if not is_list or len(chunk) not in (2, 3, 4):
+            shape = getattr(chunk, "shape", None)
+            words = f"a {kind} of {len(chunk)}" if is_list else f"of type {kind}"
             words += "" if shape is None else f" and shape {tuple(shape)}"
             raise ValueError(
                 f"Chunk {number} is {words}; expected (activations, labels) or (activations, "
@@ -275,7 +271,7 @@ class ActivationAccumulator:
     def __init__(self, *, from_logits: bool = False, top_k: int | None = None, num_groups: int = NUM_GROUPS):
         self.from_logits = from_logits
         self.top_k = None if top_k is None else check_integer("top_k", top_k, 1)
-        self.tokens = Tokens(_checked_groups(num_groups))
+        self.tokens = Tokens(check_integer("num_groups", num_groups, 2, MOST_GROUPS))
         self.tables: list[LayerTable] = []  # one per layer
         self._form: tuple[str, int | None] = "", None  # of all chunks: what they are, and k
 
@@ -344,9 +340,11 @@ class ActivationAccumulator:
                 LayerTable(place, one, self.tokens.num_groups, most) for place, one in enumerate(numbers)
             ]
         if form != self._form:
+            now, before = (
+                f"{kind.lower()}{f' with {k} for each token' * bool(k)}" for kind, k in (form, self._form)
+            )
             raise ValueError(
-                f"This chunk holds {_in_words(*form)}, and those before {_in_words(*self._form)}. Give all "
-                "chunks in the same form."
+                f"This chunk holds {now}, and those before {before}. Give all chunks in the same form."
             )
         known = [table.module_numbers for table in self.tables]
         if sizes != list(map(len, known)) or not all(map(np.array_equal, numbers, known)):
@@ -379,10 +377,6 @@ class ActivationAccumulator:
         check_permutations("permutations", chosen.permutations, self.tables[0].groups.shape[2:])
         copies = (deepcopy(table) for table in progress(self.tables))  # more tokens may follow
         return measure_tables(copies, self.tokens, *self._form, chosen, label_names)
-
-
-def _in_words(kind: str, top_k: int | None) -> str:
-    return f"{kind.lower()}{f' with {top_k} for each token' * bool(top_k)}"
 
 
 class Counted:

@@ -277,11 +277,9 @@ def _matched(
         shuffled = (first.T @ b[order[paired(document[order], generator)]]).toarray()
         chance.append(shuffled[linear_sum_assignment(shuffled, maximize=True)].sum() / choices.sum())
     sent = a.sum(axis=0)
-    experts = np.full(len(sent), -1)
+    experts, overlap = np.full(len(sent), -1), np.full(len(sent), np.nan)
     experts[rows] = columns
-    overlap = np.full(len(sent), np.nan)
-    overlap[rows] = together[rows, columns]
-    overlap = np.divide(overlap, sent, out=np.full(len(sent), np.nan), where=sent > 0)
+    overlap[rows] = together[rows, columns] / np.where(sent > 0, sent, np.nan)[rows]
     band = mean_and_range(np.array(chance)).tolist()
     low, high = np.clip([share - half, share + half], 0.0, 1.0)
     return Estimate(float(share), float(low), float(high), *band), experts, overlap

@@ -134,19 +134,15 @@ def jackknife(
     )
     whole = all_sums / all_counts[:, np.newaxis]
     values = measure(np.maximum(np.concatenate([whole[np.newaxis], matrices]), 0.0))  # rounding: -1e-17
-    names, num_groups = list(values), len(counts)
-    if num_groups < 2:
-        return dict.fromkeys(names, (np.nan, np.nan))
     both = np.stack(list(values.values()), axis=1)
-    value, left_out, sizes = both[0], both[1:], counts.sum(axis=1)
-    inverse_share = (all_counts.sum() / sizes)[:, np.newaxis]
-    centre = num_groups * value - ((1.0 - 1.0 / inverse_share) * left_out).sum(axis=0)
-    half = jackknife_spread(value, left_out, sizes, confidence)
-    return {name: (float(c), float(h)) for name, c, h in zip(names, centre, half, strict=True)}
+    intervals = interval_from_groups(both[0], both[1:], counts.sum(axis=1), confidence)
+    return dict(zip(values, map(tuple, np.transpose(intervals).tolist()), strict=True))
 
 
-def jackknife_spread(value: Array, left_out: Array, sizes: Array | Ints, confidence: float) -> Array:
-    """Return the half-width of an interval for each value `[K]`, from the values without each group `[G, K]`.
+def interval_from_groups(
+    value: Array, left_out: Array, sizes: Array | Ints, confidence: float
+) -> tuple[Array, Array]:
+    """Return centre and half-width of an interval for values `[K]`, from those without each group `[G, K]`.
 
     `sizes` `[G]` are the numbers of tokens in the groups. NaN for fewer than two groups.
     """
@@ -154,12 +150,12 @@ def jackknife_spread(value: Array, left_out: Array, sizes: Array | Ints, confide
 
     num_groups = len(left_out)
     if num_groups < 2:
-        return np.full(np.shape(value), np.nan)
+        return np.full_like(value, np.nan), np.full_like(value, np.nan)
     inverse_share = (sizes.sum() / sizes)[:, np.newaxis]
     pseudo = inverse_share * value - (inverse_share - 1.0) * left_out
     centre = num_groups * value - ((1.0 - 1.0 / inverse_share) * left_out).sum(axis=0)
     variance = ((pseudo - centre) ** 2 / (inverse_share - 1.0)).mean(axis=0)
-    return np.asarray(stdtrit(num_groups - 1, (1.0 + confidence) / 2.0) * np.sqrt(variance))
+    return centre, stdtrit(num_groups - 1, (1.0 + confidence) / 2.0) * np.sqrt(variance)
 
 
 class Excess:

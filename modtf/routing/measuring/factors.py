@@ -97,8 +97,8 @@ def measure_factors(
     check_integer("permutations", permutations, 2, MOST_PERMUTATIONS)
     num_tokens, generator = len(layers[0]), np.random.default_rng(seed)
     some, number = whole_documents(documents, num_tokens, seed)
-    classes = [Numbers(name).assign(values, num_tokens)[some] for name, values in factors.items()]
-    columns, within = [_joint(values) for values in classes], _joint(number)
+    columns = [_joint(Numbers(name).assign(one, num_tokens)[some]) for name, one in factors.items()]
+    within = _joint(number)
     nothing, single = np.zeros(len(some), np.int64), np.arange(len(some))
     asked = []
     for column in columns:

@@ -49,23 +49,13 @@ class Shares:
         return np.bincount(self.modules[self.weights > 0], minlength=self.num_modules)
 
 
-@dataclass(frozen=True)
 class GateLayer:
     """The gates or logits `[T, M]` of one layer."""
 
-    values: NDArray[Any]
-    from_logits: bool
-    top_k: int | None
-
-    @property
-    def num_modules(self) -> int:
-        """The number of modules M."""
-        return int(self.values.shape[1])
-
-    @property
-    def module_numbers(self) -> Ints:
-        """The numbers of the modules `[M]`."""
-        return np.arange(self.num_modules)
+    def __init__(self, values: NDArray[Any], from_logits: bool, top_k: int | None):
+        self.values, self.from_logits, self.top_k = values, from_logits, top_k
+        self.num_modules = int(values.shape[1])
+        self.module_numbers: Ints = np.arange(self.num_modules)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -151,7 +151,7 @@ def measure_table(
             "or give its gates."
         )
     counts, sizes = counts[:, labels], counts.sum(axis=0)[labels]
-    probs = label_probabilities(options.label_probs, sizes, labels, np.flatnonzero(seen))
+    probs = label_probabilities(options.label_probs, sizes, np.isin(np.flatnonzero(seen), labels))
     too_few = units.sent < TOKENS_PER_LABEL * len(labels)
     views: list[View] = []
     permutations = options.permutations if len(labels) > 1 else 0  # permuting one label changes nothing
@@ -168,8 +168,9 @@ def measure_table(
         measured, adjusted = estimates(measure, per_group, counts, chance, options.confidence)
         view = _view(name, A, probs, labels, measured, chance, too_few)
         views.append(replace(view, adjusted_by_chance=adjusted))
-    few_documents = labels[units.counts[labels] == 1] if not units.num_several else labels[:0]
-    notes = _warnings(table.module_numbers, too_few, labels, counts, few_documents, names)
+    # A single label has no other one to compare it with.
+    of_one_document = labels[(units.counts[labels] == 1) & (not units.num_several and len(labels) > 1)]
+    notes = _warnings(table.module_numbers, too_few, labels, counts, of_one_document, names)
     dropped = max(round(float(seen.sum() - sizes.sum())), 0)
     return LayerMeasures(
         table.watch.number, labels, table.module_numbers, np.rint(sizes).astype(np.int64), units.sent,
@@ -200,7 +201,10 @@ def measuring(A: Array, probs: Array, groups: Iterable[str]) -> Callable[[Array]
 
     With a single label it returns only the measures that need no labels.
     """
-    order, names = _order(A, probs), tuple(groups)
+    use = probs @ A
+    # `adaptation` needs an order of labels that does not depend on their numbers. The last key sorts first.
+    keys = ((A**2) @ use, (A**2).sum(axis=1), A @ use, probs)
+    order, names = np.lexsort([np.round(key, 9) for key in keys]), tuple(groups)
 
     def measure(matrices: Array) -> dict[str, Array]:
         if len(probs) > 1:
@@ -221,6 +225,7 @@ def _view(
     excess, largest = np.full(A.shape, np.nan), np.full(len(chance), np.nan)
     # One matrix at a time fits into the processor's cache.
     shares = np.array([_shares(one, probs) for one in chance]).reshape(chance.shape)
+    bits_by_chance = np.array([_bits(one, probs) for one in chance]).reshape(chance.shape[:2])
     top_by_chance = np.ma.masked_invalid(shares.max(axis=1)).mean(axis=0)  # over active modules only
     if len(chance) >= FEWEST_DRAWS and not too_few.all():
         beyond = Excess(shares)
@@ -238,27 +243,19 @@ def _view(
         excess=excess,
         largest_excess_by_chance=largest,
         bits=_bits(A, probs),
-        bits_by_chance=mean_and_range(
-            np.array([_bits(one, probs) for one in chance]).reshape(chance.shape[:2])
-        ),
+        bits_by_chance=mean_and_range(bits_by_chance),
         shuffled=chance[0] if len(chance) else None,
     )
 
 
-def _order(A: Array, probs: Array) -> Ints:
-    """Return an order of labels that does not depend on their numbers, which `adaptation` needs."""
-    use = probs @ A
-    keys = ((A**2) @ use, (A**2).sum(axis=1), A @ use, probs)  # the last key sorts first
-    return np.lexsort([np.round(key, 9) for key in keys])
-
-
 def label_probabilities(
-    label_probs: ArrayLike | None, counts: Array, labels: Ints | None = None, seen: Ints | None = None
+    label_probs: ArrayLike | None, counts: Array, used: NDArray[np.bool_] | None = None
 ) -> Array:
     """Return p(label) `[R]` of a layer's labels, from `label_probs` for all labels seen in any layer.
 
-    By default the layer has all labels.
+    `used` says which of these the layer has, by default all.
     """
+    used = np.ones(len(counts), bool) if used is None else used
     if label_probs is None:
         return counts / counts.sum()
     if isinstance(label_probs, str):
@@ -269,15 +266,12 @@ def label_probabilities(
             )
         return np.full(len(counts), 1.0 / len(counts))
     numbers = as_numbers(label_probs, "label_probs")
-    number = len(counts) if seen is None else len(seen)
-    if np.size(numbers) != number:
+    if np.size(numbers) != len(used):
         raise ValueError(
-            f"label_probs has {np.size(numbers)} entries; expected one for each of {number} labels that "
+            f"label_probs has {np.size(numbers)} entries; expected one for each of {len(used)} labels that "
             "occur."
         )
-    probs = check_distributions(numbers, "label_probs", ndim=1)
-    if seen is not None and labels is not None:
-        probs = probs[seen.searchsorted(labels)]
+    probs = check_distributions(numbers, "label_probs", ndim=1)[used]
     return np.asarray(probs / probs.sum())
 
 
@@ -300,12 +294,10 @@ def _warnings(
     too_few: NDArray[np.bool_],
     labels: Ints,
     counts: Array,
-    few_documents: Ints,
+    of_one_document: Ints,
     names: Sequence[str] | None,
 ) -> Iterator[str]:
     enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(numbers)
-    if len(labels) < 2:  # there is no other label to compare
-        few_documents = few_documents[:0]
     for some, total, what, words in (
         (numbers[too_few], len(numbers), "expert", f"received fewer than {enough} tokens, {TOKENS_PER_LABEL} "
          f"for each of {plural(len(labels), 'label')}: too few to judge."),
@@ -314,7 +306,7 @@ def _warnings(
          "activation matrix."),
         (labels[(counts > 0).sum(axis=0) == 1], len(labels), "label", "occurred in only one group of tokens, "
          "so intervals leave out this uncertainty."),
-        (few_documents, len(labels), "label", "occurred in only one document, so the effect of a label "
+        (of_one_document, len(labels), "label", "occurred in only one document, so the effect of a label "
          "cannot be separated from that of its document."),
     ):  # fmt: skip
         if some.size:

@@ -17,7 +17,6 @@ MISSING = frozenset(("", "nan", "NaN", "None", "<NA>"))  # texts that missing va
 MOST_TOKENS = 2**15  # limit on the sampled tokens; with so many, the sampling noise is negligible
 STRETCHES = 64  # stretches of tokens that stand for documents if there are neither documents nor labels
 SHORT = 8  # runs and stretches that are shorter on average do not stand for documents
-Key = tuple[int, int, int]  # document, label and span of a token
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Tokens:
         self.came_back = 0  # how often a document continued after others, in a later chunk
         self.joined: set[int] = set()  # the documents that did so within a chunk, and are put together
         self._documents: set[int] = set()
-        self._last: Key | None = None  # of the last token
+        self._last: tuple[int, ...] | None = None  # document, label and span of the last token
 
     def parts(
         self, num_tokens: int, labels: Any, documents: Any, spans: Any, num_modules: Sequence[int] = ()
@@ -63,23 +62,23 @@ class Tokens:
             ValueError: if an array is invalid, or only some chunks have it.
         """
         hint = "" if labels is None else mismatch(labels, documents, num_tokens, num_modules)
-        hints = {"labels": hint, "documents": "", "spans": ""}
-        arrays: dict[str, Ints | None] = {
-            what: None if values is None else self.numbers[what].assign(values, num_tokens, hints[what])
+        arrays = {
+            what: self.numbers[what].assign(values, num_tokens, hint * (what == "labels"))
             for what, values in (("documents", documents), ("labels", labels), ("spans", spans))
+            if values is not None
         }
         if num_tokens == 0:
             return []
-        self.check_given({what: arrays[what] is not None for what in ("labels", "documents", "spans")})
-        classes = np.zeros(num_tokens, np.int64) if arrays["labels"] is None else arrays["labels"]
+        self.check_given({what: what in arrays for what in self.numbers})
+        classes = arrays.get("labels", np.zeros(num_tokens, np.int64))
         self.make_room(int(classes.max()) + 1)
-        ids = arrays["documents"]
+        ids = arrays.get("documents")
         order = None if ids is None else self._order(ids)
         parts = []
         for start in range(0, num_tokens, SLICE):
             part = slice(start, min(start + SLICE, num_tokens))
             some = part if order is None else order[part]
-            of = [None if one is None else one[some] for one in (ids, classes, arrays["spans"])]
+            of = [None if one is None else one[some] for one in (ids, classes, arrays.get("spans"))]
             parts.append(self._part(some, *of))
         return parts
 
@@ -91,8 +90,7 @@ class Tokens:
         else:
             group = group_documents(documents, self.num_groups)
         keys = documents, labels, labels if spans is None else spans
-        before, last = self._last, [int(key[-1]) for key in keys]
-        self._last = last[0], last[1], last[2]
+        before, self._last = self._last, tuple(int(key[-1]) for key in keys)
         document, label, span = (
             np.diff(key, prepend=one) != 0
             for key, one in zip(keys, before or [int(key[0]) for key in keys], strict=True)

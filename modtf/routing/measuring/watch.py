@@ -29,9 +29,8 @@ class Watch:
 
     def __init__(self, number: int):
         self.number = number
-        self.alike = (
-            True  # all rows are equal, as in the placeholders that some formats write for dense layers
-        )
+        # All rows are equal, as in the placeholders that some formats write for dense layers.
+        self.alike = True
         self.softmaxed = True  # logits look like probabilities or sigmoid gates: all are between 0 and 1
         self.have_several = False  # some token has a gate above 0 for several modules
         self.has_negative = False  # scores of all experts, given as weights, are negative for some expert
@@ -59,7 +58,7 @@ class Watch:
             self._first = rows[:1].copy()
             self._num_chosen = layer.experts.shape[1] if isinstance(layer, ExpertLayer) else 0
         was_alike, first = self.alike, self._first
-        self.alike = was_alike and bool((rows[:FEW] == first).all() and (rows == first).all())
+        self.alike = was_alike and _equal(rows, first)
         if isinstance(layer, ExpertLayer):
             self.softmaxed = False
             if not self.alike:
@@ -68,9 +67,15 @@ class Watch:
                 self._refuse_repeated(layer.experts[some], first_token)
                 self._look_at_weights(layer, rows)
         else:
-            self.softmaxed = self.softmaxed and layer.from_logits and _are_probabilities(rows)
-            self.have_several = self.have_several or _have_several(rows, layer.from_logits)
-            self.num_flat += _num_flat(rows, layer.from_logits)
+            parts, least = (rows[:FEW], rows), -np.inf if layer.from_logits else 0
+            are_shares = ((part >= 0).all() and (part <= 1.0 + TOLERANCE).all() for part in parts)
+            self.softmaxed = self.softmaxed and layer.from_logits and all(are_shares)
+            have_several = (((part > least).sum(axis=1) > 1).any() for part in parts)
+            self.have_several = self.have_several or any(have_several)
+            if rows.shape[1] > 1:
+                few = rows[rows[:, 0] == rows[:, 1]]  # so that the rest takes no time
+                flat = (few == few[:, :1]).all(axis=1) & (layer.from_logits | (few[:, 0] != 0))
+                self.num_flat += int(flat.sum())
         self.num_tokens += len(rows)
 
     def _look_at_weights(self, layer: ExpertLayer, rows: NDArray[Any]) -> None:
@@ -105,18 +110,17 @@ class Watch:
                 )
 
 
-def left_out(watches: Sequence[Watch]) -> list[int]:
-    """Return the numbers of the layers whose rows are all equal; none if all layers are like that.
+def without_placeholders(watches: Sequence[Watch]) -> list[int]:
+    """Return the numbers of the layers that are no placeholders, or of all layers if all are placeholders.
 
     Raises:
-        ValueError: if all layers are like that, and send a token to the same expert twice.
+        ValueError: if all layers are placeholders, and one sends a token to the same expert twice.
     """
-    same = [watch for watch in watches if watch.is_placeholder]
-    if len(same) < len(watches):
-        return [watch.number for watch in same]
-    for watch in same:
+    if numbers := [watch.number for watch in watches if not watch.is_placeholder]:
+        return numbers
+    for watch in watches:
         watch.check_first()
-    return []
+    return [watch.number for watch in watches]
 
 
 def measured_layers(layers: Sequence[Layer], some: Ints) -> list[int]:
@@ -124,8 +128,7 @@ def measured_layers(layers: Sequence[Layer], some: Ints) -> list[int]:
     watches = [Watch(number) for number in range(len(layers))]
     for watch, layer in zip(watches, layers, strict=True):
         watch.add(layer, some, 0)
-    skipped = left_out(watches)
-    return [number for number in range(len(layers)) if number not in skipped]
+    return without_placeholders(watches)
 
 
 def warnings_of(watches: Sequence[Watch], top_k: int | None) -> Iterator[str]:
@@ -134,12 +137,8 @@ def warnings_of(watches: Sequence[Watch], top_k: int | None) -> Iterator[str]:
     done = (
         "They are left out" if len(same) < len(watches) else "There are no other layers, so they are measured"
     )
-    negative, flat, unsorted = (
-        [watch for watch in watches if of(watch)]
-        for of in (
-            lambda w: w.has_negative, lambda w: w.num_flat and not w.alike, lambda w: w.num_unsorted
-        )
-    )  # fmt: skip
+    unsorted = [watch for watch in watches if watch.num_unsorted]
+    flat = [watch for watch in watches if watch.num_flat and not watch.alike]
     number = unsorted[0].num_experts if unsorted else 0
     most = max((watch.num_flat for watch in flat), default=0)
     for some, text in (
@@ -152,8 +151,9 @@ def warnings_of(watches: Sequence[Watch], top_k: int | None) -> Iterator[str]:
         (unsorted, f"tokens have all {number} experts, so weights may be in the order of experts or of their "
          "numbers. They are read in the order of experts. If they are scores in the order of numbers, give "
          "np.take_along_axis(weights, experts, axis=-1)."),
-        (negative, "some weights of experts that were not chosen are negative, as logits are. Those of "
-         "chosen experts are read as weights. If they are logits, give their softmax."),
+        ([watch for watch in watches if watch.has_negative],
+         "some weights of experts that were not chosen are negative, as logits are. Those of chosen experts "
+         "are read as weights. If they are logits, give their softmax."),
         (flat, f"up to {most} tokens have the same value for all experts, as padding and unwritten rows do. "
          "They count as sent to the first experts. If they are padding, leave them out."),
     ):  # fmt: skip
@@ -176,22 +176,6 @@ def assumes_one(watches: Sequence[Watch]) -> bool:
     return any(watch.have_several for watch in watches)
 
 
-def _are_probabilities(rows: NDArray[Any]) -> bool:
-    return all(bool((some >= 0).all() and (some <= 1.0 + TOLERANCE).all()) for some in (rows[:FEW], rows))
-
-
-def _have_several(rows: NDArray[Any], from_logits: bool) -> bool:
-    least = -np.inf if from_logits else 0
-    return any(((some > least).sum(axis=1) > 1).any() for some in (rows[:FEW], rows))
-
-
-def _num_flat(rows: NDArray[Any], from_logits: bool) -> int:
-    if rows.shape[1] < 2:
-        return 0
-    some = rows[rows[:, 0] == rows[:, 1]]  # few rows, so that the rest takes no time
-    return int(((some == some[:, :1]).all(axis=1) & (from_logits | (some[:, 0] != 0))).sum())
-
-
 def kept_rows(
     layers: Sequence[NDArray[Any]], documents: Ints | None = None, tokens: Ints | None = None
 ) -> Bools:
@@ -208,7 +192,7 @@ def kept_rows(
     """
     layers = [layer.view(np.uint16) if layer.dtype.kind == "V" else layer for layer in layers]  # bfloat16
     keep = np.ones(len(layers[0]), bool)
-    written = [number for number, layer in enumerate(layers) if not _is_constant(layer)]
+    written = [number for number, layer in enumerate(layers) if not _equal(layer, layer[:1])]
     if not written:
         return keep
     _warn_of_copies(layers, written)
@@ -223,40 +207,33 @@ def kept_rows(
     return keep
 
 
-def _is_constant(layer: NDArray[Any]) -> bool:
-    return all(bool((layer[part] == layer[:1]).all()) for part in (slice(FEW), slice(None)))
-
-
-def _where(layer: NDArray[Any], some: Ints | None, value: Any) -> Ints:
-    """Return those of `some` tokens (None: of all) whose row is `value`, or with None the row before."""
-    found = []
-    for start in range(0, len(layer) if some is None else len(some), PART):
-        part = np.arange(start, min(start + PART, len(layer))) if some is None else some[start : start + PART]
-        part = part[part > 0] if value is None else part
-        rows = layer[part]
-        found.append(part[(rows == (layer[part - 1] if value is None else value)).all(axis=1)])
-    return np.concatenate([*found, np.zeros(0, np.int64)])
+def _equal(rows: NDArray[Any], others: NDArray[Any]) -> bool:
+    return bool((rows[:FEW] == others[:FEW]).all() and (rows == others).all())
 
 
 def _in_all(layers: Sequence[NDArray[Any]], value: Any) -> Ints:
     """Return the tokens whose row is `value`, or with None the row before, in all layers."""
-    some = None
+    tokens = np.arange(int(value is None), len(layers[0]))
     for layer in layers:
-        some = _where(layer, some, value)
-    return np.zeros(0, np.int64) if some is None else some
+        found = [tokens[:0]]
+        for start in range(0, len(tokens), PART):
+            part = tokens[start : start + PART]
+            same = layer[part] == (layer[part - 1] if value is None else value)
+            found.append(part[same.all(axis=1)])
+        tokens = np.concatenate(found)
+    return tokens
 
 
 def _warn_of_copies(layers: Sequence[NDArray[Any]], written: Sequence[int]) -> None:
-    for place, number in enumerate(written):
-        layer = layers[number]
-        same = (one for one in written[:place] if layers[one].shape == layer.shape and len(layer) >= LONG)
-        for other in same:
-            if all((layer[part] == layers[other][part]).all() for part in (slice(FEW), slice(None))):
-                _warn(
-                    f"Layers {other} and {number} have the same row for every token, as if one layer was "
-                    "written twice. Record each layer once."
-                )
-                return
+    pairs = ((other, number) for place, number in enumerate(written) for other in written[:place])
+    for other, number in pairs:
+        one, layer = layers[other], layers[number]
+        if one.shape == layer.shape and len(layer) >= LONG and _equal(layer, one):
+            _warn(
+                f"Layers {other} and {number} have the same row for every token, as if one layer was "
+                "written twice. Record each layer once."
+            )
+            return
 
 
 def _runs(layers: Sequence[NDArray[Any]], numbers: Ints) -> Ints:
@@ -325,16 +302,15 @@ def _filled(layers: Sequence[NDArray[Any]]) -> Ints:
     num_tokens, k = layers[0].shape
     if any(layer.shape[1] != k for layer in layers):
         return np.zeros(0, np.int64)
-    found = [_in_all(layers, np.zeros(k, int))] if k > 1 else [np.zeros(0, np.int64)]
-    if number := len(found[0]):
+    found = _in_all(layers, np.zeros(k, int)) if k > 1 else np.zeros(0, np.int64)
+    if number := len(found):
         _warn(
             f"{number} of {num_tokens} rows hold expert 0 in all choices, as padding does. They are left out."
         )
     some = _in_all(layers, np.arange(k))
-    shares = (
-        [len(_where(layer, None, np.arange(k))) / num_tokens for layer in layers] if len(some) > 3 else []
-    )
-    chance = num_tokens * np.prod(shares)
+    if len(some) <= 3:
+        return found
+    chance = num_tokens * np.prod([len(_in_all([layer], np.arange(k))) / num_tokens for layer in layers])
     if len(some) > 3 + 3 * chance:
         alike = sum(
             int(np.all([layer[part] == layers[0][part] for layer in layers[1:]], axis=(0, 2)).sum())
@@ -347,8 +323,8 @@ def _filled(layers: Sequence[NDArray[Any]]) -> Ints:
             f"{len(some)} of {num_tokens} rows have {words} in all {len(layers)} layers, as padding and "
             f"unwritten rows do. {done}"
         )
-        found += [some] if is_clear else []
-    return np.concatenate(found)
+        found = np.append(found, some) if is_clear else found
+    return found
 
 
 def _again(layers: Sequence[NDArray[Any]], documents: Ints, tokens: Ints | None) -> Bools:

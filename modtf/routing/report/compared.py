@@ -129,10 +129,9 @@ def write_comparison(
 
 def comparison_text(compared: Sequence[Compared], names: Names) -> str:
     """Return the differences as a table for the terminal, and the sentences about them."""
-    table = in_short(compared, names)
-    header = [name.replace(" ", "\n") for name in table]
-    rows = table.fillna("").to_numpy().tolist()
-    return "\n".join([text_table(header, rows), "", DIFFERENCES, *comparison_findings(compared, names)])
+    table = in_short(compared, names).fillna("")
+    text = text_table([name.replace(" ", "\n") for name in table], table.to_numpy().tolist())
+    return "\n".join([text, "", DIFFERENCES, *comparison_findings(compared, names)])
 
 
 def matched_experts(runs: Sequence[Run], compared: Sequence[Compared], names: Names) -> pd.DataFrame:
@@ -218,6 +217,5 @@ def draw_comparison(runs: Sequence[Run], compared: Sequence[Compared], names: Na
 def _plot_intervals(axes: Axes, by_layer: Sequence[Estimate], colour: Any) -> None:
     layers = range(len(by_layer))
     axes.plot(layers, [one.value for one in by_layer], "o-", ms=3, color=colour)
-    axes.vlines(
-        layers, [one.low for one in by_layer], [one.high for one in by_layer], color=colour, alpha=0.6
-    )
+    ends = [one.low for one in by_layer], [one.high for one in by_layer]
+    axes.vlines(layers, *ends, color=colour, alpha=0.6)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from modtf.metrics.distributions import entropy
 from modtf.pages.text import plural
 from modtf.routing.analyses import ANALYSES, Analysed
 from modtf.routing.analyses.sentences import (
@@ -42,12 +43,10 @@ def held(routing: Routing, file: str) -> str:
         plural(experts, "expert") + " per layer",
         plural(routing.num_tokens, unit),
     ]
-    if routing.has_tokens:
-        documents = None if routing.documents is None else len(np.unique(routing.documents))
-    else:
-        documents = routing.activations.shape[1]
-    if documents is not None:
-        parts.append(plural(documents, "document"))
+    if not routing.has_tokens:
+        parts.append(plural(found.shape[1], "document"))
+    elif routing.documents is not None:
+        parts.append(plural(len(np.unique(routing.documents)), "document"))
     if routing.labels is not None:
         numbers = np.unique(routing.labels).tolist()
         names = [routing.names.label(one) for one in numbers[:6]] + ["..."] * (len(numbers) > 6)
@@ -74,18 +73,12 @@ def findings(layers: Sequence[LayerMeasures], names: Names, analysed: Mapping[st
 def _information(layers: Sequence[LayerMeasures], names: Names) -> str:
     """Return which layer carries most information about labels, and which layers carry some."""
     views = [layer.views[-1] for layer in layers]
-    table = pd.DataFrame(
-        {
-            "layer": layer.layer,
-            "measure": ADJUSTED,
-            "item": "",
-            "draws": len(view.largest_excess_by_chance),
-            "limit": limit,
-            **vars(view.values[ADJUSTED]),
-        }
-        for layer, view, limit in zip(
-            layers, views, corrected_limits([view.adjusted_by_chance for view in views]), strict=True
-        )
+    table = pd.DataFrame(vars(view.values[ADJUSTED]) for view in views).assign(
+        layer=[layer.layer for layer in layers],
+        measure=ADJUSTED,
+        item="",
+        draws=[len(view.largest_excess_by_chance) for view in views],
+        limit=corrected_limits([view.adjusted_by_chance for view in views]),
     )
     if table["value"].isna().all():
         drawn = table["draws"].any()
@@ -102,9 +95,8 @@ def _information(layers: Sequence[LayerMeasures], names: Names) -> str:
         among = "" if one else f", corrected for {len(table)} layers"
         return f"No layer carries information about labels beyond chance{among}: {most}."
     if best["value"] < LITTLE:
-        return (
-            f"{f'Layer {where} carries' if one else 'Layers carry'} little information about labels: {most}."
-        )
+        subject = f"Layer {where} carries" if one else "Layers carry"
+        return f"{subject} little information about labels: {most}."
     best_of_all = value.format("", "")
     if len(above) == 1:
         only = "Layer" if one else "Only layer"
@@ -154,19 +146,15 @@ def _uneven(layers: Sequence[LayerMeasures], names: Names, known: pd.DataFrame |
         part, above = known[known["measure"] == VIOLATION], above_chance(known, VIOLATION)
         part = part[part["layer"].isin(above or part["layer"])]
         busiest = part.loc[part["value"].idxmax()]
-        where, most = (
-            names.layer(int(busiest["layer"])),
-            f"{number(busiest['value'] + 1)} times the mean load",
-        )
+        where = names.layer(int(busiest["layer"]))
+        most = f"{number(busiest['value'] + 1)} times the mean load"
         chance = f"chance below {upper_limit(busiest['chance_high'] + 1, 2)}"
         if above:
             return f"The load is most uneven in layer {where}: its busiest expert has {most}, {chance}"
-        return (
-            f"The load is as even as a balanced router's: the busiest expert, in layer {where}, has {most}, "
-            f"{chance}"
-        )
+        text = "The load is as even as a balanced router's: the busiest expert"
+        return f"{text}, in layer {where}, has {most}, {chance}"
     use = [layer.views[-1].use for layer in layers]
-    effective = [float(np.exp(-(one[one > 0] * np.log(one[one > 0])).sum())) for one in use]
+    effective = [float(np.exp(entropy(one))) for one in use]
     shares = [one / some.size for one, some in zip(effective, use, strict=True)]
     least = int(np.argmin(shares))
     text = "The load is even; least" if shares[least] > EVEN else "The load is most uneven"

@@ -49,15 +49,13 @@ COLOURED = (
     "the tokens of each document permuted."
 )
 #: marks of tokenizers -> what a reader sees
-MARKS = {"\u0120": " ", "\u2581": " ", "\u010a": "\n", "\r": "", "\n": "\u21b5\n"}
+MARKS = str.maketrans({"\u0120": " ", "\u2581": " ", "\u010a": "\u21b5\n", "\r": "", "\n": "\u21b5\n"})
 
 
 def followed_sections(routing: Routing, out: Path, seed: int, progress: Progress) -> list[page.Section]:
     """Sections on what routing follows, as far as the file knows; writes their tables and picture."""
     sections: list[page.Section] = []
-    if not routing.has_tokens:
-        return sections
-    if len(routing.factors) > 1:
+    if routing.has_tokens and len(routing.factors) > 1:
         rows = measure_factors(
             routing.factors, routing.activations, documents=routing.documents, permutations=5, seed=seed,
             progress=progress,
@@ -66,13 +64,11 @@ def followed_sections(routing: Routing, out: Path, seed: int, progress: Progress
         write_table(out / "factors.csv", picture.table)
         image = shown(picture, out, "factors.csv")
         sections.append(page.Section("What routing follows", [FOLLOWS], content=[image]))
-    if "token" in routing.factors:
+    if routing.has_tokens and "token" in routing.factors:
         table = top_tokens(routing, seed)
         write_table(out / "tokens.csv", table)
-        best = table.sort_values("bits", ascending=False, kind="stable")
-        sections.append(
-            page.Section("Tokens of experts", [TOPS], content=[page.Table(best, "tokens.csv", SHOWN)])
-        )
+        best = page.Table(table.sort_values("bits", ascending=False, kind="stable"), "tokens.csv", SHOWN)
+        sections.append(page.Section("Tokens of experts", [TOPS], content=[best]))
     return sections
 
 
@@ -89,13 +85,8 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
     both[0].legend(frameon=False, fontsize=8)
     if names.layers is not None:
         table.insert(1, "layer_name", table["layer"].map(names.layer_name))
-    return Picture(
-        "factors",
-        "What routing follows",
-        "Shares of the information about the token's experts.",
-        figure,
-        table,
-    )
+    note = "Shares of the information about the token's experts."
+    return Picture("factors", "What routing follows", note, figure, table)
 
 
 def top_tokens(routing: Routing, seed: int) -> pd.DataFrame:
@@ -135,13 +126,10 @@ def _excess(experts: Ints, cells: Ints, total: Ints, everywhere: Array) -> tuple
 def analysed_sections(analyses: Analyses, out: Path, names: Names) -> list[page.Section]:
     """Write NAME.csv and the figures of each analysis to `out`/analyses; return a section of folds."""
     folds = [_fold(name, found, out, names) for name, found in analyses.found.items()]
-    missing = [f"{ANALYSES[name].title}: {why}." for name, why in analyses.missing.items()]
-    if not folds and not missing:
-        return []
-    left_out = [
-        page.Fold("Analyses that need more than this file holds", [page.Text(text) for text in missing])
-    ]
-    return [page.Section("Analyses", [READ], content=[*folds, *left_out[: len(missing)]])]
+    missing = [page.Text(f"{ANALYSES[name].title}: {why}.") for name, why in analyses.missing.items()]
+    if missing:
+        folds.append(page.Fold("Analyses that need more than this file holds", missing))
+    return [page.Section("Analyses", [READ], content=folds)] if folds else []
 
 
 def _fold(name: str, found: Analysed, out: Path, names: Names) -> page.Fold:
@@ -174,9 +162,8 @@ def in_short(table: pd.DataFrame, names: Names) -> pd.DataFrame:
             row[column] = f"{number(one['value'])}{ends}"
             row[f"{column} in layer"] = names.layer(int(one["layer"]))
         known = part.dropna(subset=["chance_low"])
-        row["chance"] = (
-            number_range(known["chance_low"].min(), known["chance_high"].max()) if len(known) else ""
-        )
+        chance = number_range(known["chance_low"].min(), known["chance_high"].max())
+        row["chance"] = chance if len(known) else ""
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -200,7 +187,7 @@ def passages_section(routing: Routing, chosen: int, seed: int) -> list[page.Sect
         name = routing.names.layer(place)
         share = "no neighbours" if np.isnan(value) else f"{percent(value)} of neighbours, {percent(chance)}"
         names.append((name, f"Layer {name}: the same first expert for {share} by chance."))
-    texts = [[_readable(text_of(one, routing.words)) for one in ids[some].tolist()] for some in shown]
+    texts = [[text_of(one, routing.words).translate(MARKS) for one in ids[some].tolist()] for some in shown]
     of_tokens = [list(zip(*layers, strict=True)) for layers in zip(*experts, strict=True)]
     titles = [_title(routing, start) for start, _ in starts]
     passages = list(zip(titles, texts, of_tokens, strict=True))
@@ -242,12 +229,6 @@ def passages_of(routing: Routing) -> list[tuple[int, int]]:
     order = dict.fromkeys([*frequent.tolist(), *some.tolist(), *range(len(starts))])
     chosen = sorted(list(order)[:PASSAGES])
     return [(int(starts[one]), int(min(ends[one], starts[one] + TOKENS))) for one in chosen]
-
-
-def _readable(token: str) -> str:
-    for mark, text in MARKS.items():
-        token = token.replace(mark, text)
-    return token
 
 
 def _title(routing: Routing, start: int) -> str:

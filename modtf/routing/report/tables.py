@@ -49,14 +49,14 @@ def activation_rows(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
 
 def layer_table(layer: LayerMeasures) -> pd.DataFrame:
     """Return one row per measure of a layer: the better direction, and value, interval and chance by view."""
-    rows = {
-        name: {"measure": name.replace("_", " "), "better": _better(name)}
-        for view in layer.views
-        for name in view.values
-    }
+    rows: dict[str, dict[str, str]] = {}
     for view in layer.views:
         for name, found in view.values.items():
-            rows[name] |= {BY[view.by]: _value(found), f"chance, {BY[view.by]}": _known(found.chance)}
+            smaller = False if name == ADJUSTED else MEASURES[name].smaller_is_better
+            better = {True: "lower", False: "higher", None: ""}[smaller]
+            row = rows.setdefault(name, {"measure": name.replace("_", " "), "better": better})
+            chance = "" if np.isnan(found.chance) else _number(found.chance)
+            row |= {BY[view.by]: _value(found), f"chance, {BY[view.by]}": chance}
     return pd.DataFrame(rows.values())
 
 
@@ -72,8 +72,8 @@ def summary_table(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame
                 row |= {f"chance,\n{view.by}": _below(found)}
         view, main = layer.views[-1], [measure.name for measure in activation_measures()]
         if ADJUSTED not in view.values:
-            some = {name: _number(view.values[name].value) for name in main if name in view.values}
-            row |= {name.replace("_", "\n"): value for name, value in some.items()}
+            known = [name for name in main if name in view.values]
+            row |= {name.replace("_", "\n"): _number(view.values[name].value) for name in known}
         if (load := view.values.get("effective_experts")) is not None:
             number = "-" if np.isnan(load.value) else f"{load.value:.1f}"  # of one expert
             row["effective\nexperts"] = f"{number} of {view.use.size}"
@@ -112,21 +112,16 @@ def ranked_layers(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame
     return pd.DataFrame(rows)
 
 
-def _limit_words(permutations: int) -> str:
-    """Return the meaning of the chance limit, see `estimates.mean_and_range`."""
-    if not permutations:
-        return "Without permutations it is unknown."
-    if permutations >= FEWEST:
-        return "chance: 97.5% of permutations give a lower value."
-    return f"chance: 97.5% lie lower, if normal, by mean and spread of {permutations} permutations."
-
-
 def summary_notes(layers: Sequence[LayerMeasures]) -> list[str]:
     """Return what the columns of the summary mean, and which direction is better."""
     if any(ADJUSTED in layer.views[-1].values for layer in layers):
+        permutations = len(layers[0].views[-1].adjusted_by_chance)
+        limit = f"chance: 97.5% lie lower, if normal, by mean and spread of {permutations} permutations."
+        if permutations >= FEWEST:  # see `estimates.mean_and_range`
+            limit = "chance: 97.5% of permutations give a lower value."
         words = [
             f"{SHORT}: adjusted mutual information of experts and labels, 0 to 1; higher: experts specialise",
-            f"  more. {_limit_words(len(layers[0].views[-1].adjusted_by_chance))}",
+            f"  more. {limit if permutations else 'Without permutations it is unknown.'}",
         ]
     else:
         words = ["collapse, alignment, inverse mutual information and adaptation: lower is better."]
@@ -146,16 +141,13 @@ def warning_lines(layers: Sequence[LayerMeasures], names: Names) -> list[str]:
             alike.setdefault(kind, []).append((layer.layer, text))
     lines = []
     for found in alike.values():
-        texts = list(dict.fromkeys(text for _, text in found))
-        if len(texts) == 1 and len(found) == len(layers):
-            lines.append(texts[0])
-            continue
-        first = [layer for layer, text in found if text == texts[0]]
-        rest = [layer for layer, text in found if text != texts[0]]
-        where = layers_text(first, names)
-        line = f"{where[0].upper()}{where[1:]}: {texts[0]}"
-        more = layers_text(rest, names) if rest else ""
-        lines.append(f"{line} The same holds for others in {more}." if rest else line)
+        line = found[0][1]
+        first = [layer for layer, text in found if text == line]
+        rest = [layer for layer, text in found if text != line]
+        if rest or len(found) < len(layers):
+            where = layers_text(first, names)
+            line = f"{where[0].upper()}{where[1:]}: {line}"
+        lines.append(f"{line} The same holds for others in {layers_text(rest, names)}." if rest else line)
     dropped = {layer.layer: layer.dropped for layer in layers if layer.dropped}
     if dropped:
         most = max(dropped, key=lambda layer: dropped[layer])
@@ -184,15 +176,13 @@ def special_experts(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFra
     least = np.quantile(largest, 0.95) if largest.size else np.nan
     rows: list[tuple[str, ...]] = []
     numbers = all_labels(layers)
-    known = [
-        layer.labels[~np.isnan(view.excess).all(axis=1)] for layer, view in zip(layers, views, strict=True)
-    ]
-    judged = set(np.concatenate(known).tolist())
+    both = list(zip(layers, views, strict=True))
+    judged = {number for layer, view in both for number in layer.labels[~np.isnan(view.excess).all(axis=1)]}
     ordinary = 0
     for number in numbers:
         found = [
             (view.shares[row, module], layer, view, row, module)
-            for layer, view in zip(layers, views, strict=True)
+            for layer, view in both
             for row in np.flatnonzero(layer.labels == number)
             for module in np.flatnonzero(view.excess[row] > least)
         ]
@@ -243,11 +233,8 @@ def report_text(layers: Sequence[LayerMeasures], names: Names | None = None) -> 
     """
     names = names_of(layers, names)
     notes = [*summary_notes(layers), *(f"Warning: {text}" for text in warning_lines(layers, names))]
-    return "\n".join([_as_text(summary_table(layers, names)), "", *notes])
-
-
-def _as_text(frame: pd.DataFrame) -> str:
-    return text_table(list(frame), frame.fillna("").to_numpy().tolist())
+    frame = summary_table(layers, names).fillna("")
+    return "\n".join([text_table(list(frame), frame.to_numpy().tolist()), "", *notes])
 
 
 def _value(found: Estimate) -> str:
@@ -257,11 +244,6 @@ def _value(found: Estimate) -> str:
     if np.isnan(found.low):
         return _number(found.value)
     return f"{_number(found.value)} [{_number(found.low)}, {_number(found.high)}]"
-
-
-def _better(name: str) -> str:
-    smaller = False if name == ADJUSTED else MEASURES[name].smaller_is_better
-    return {True: "lower", False: "higher", None: ""}[smaller]
 
 
 def _below(found: Estimate) -> str:
@@ -284,10 +266,6 @@ def upper_limit(value: float, digits: int = 3) -> str:
     """Return a limit, rounded up and above 0."""
     unit = 10**digits
     return f"{max(np.ceil(unit * value), 1) / unit:.{digits}f}"
-
-
-def _known(value: float) -> str:
-    return "" if np.isnan(value) else _number(value)
 
 
 def _number(value: Any) -> str:

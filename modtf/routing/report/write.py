@@ -13,6 +13,7 @@ from PIL import Image
 from modtf.base.checks import check_path
 from modtf.base.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS, activation_measures
+from modtf.metrics.distributions import entropy
 from modtf.pages import page
 from modtf.pages.glossary import glossary_section, measures_section
 from modtf.pages.pictures import HEAT, Picture, png_of, start_at_zero
@@ -196,8 +197,7 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
     rows = [row for layer in layers for row in layer.to_rows() if row["measure"] == ADJUSTED]
     for layer in layers:
         for view in layer.views:
-            use = view.use[view.use > 0]
-            load = np.exp(-(use * np.log(use)).sum()) / view.use.size
+            load = float(np.exp(entropy(view.use))) / view.use.size
             rows.append({"layer": layer.layer, "by": view.by, "measure": "load"} | vars(Estimate(load)))
     table = pd.DataFrame(rows)
     titles = "Adjusted mutual information (grey: chance)", "Load: effective number of experts / experts"
