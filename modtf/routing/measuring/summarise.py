@@ -205,13 +205,20 @@ def measuring(A: Array, probs: Array, groups: Iterable[str]) -> Callable[[Array]
     # `adaptation` needs an order of labels that does not depend on their numbers. The last key sorts first.
     keys = ((A**2) @ use, (A**2).sum(axis=1), A @ use, probs)
     order, names = np.lexsort([np.round(key, 9) for key in keys]), tuple(groups)
+    without_labels = [name for name, one in MEASURES.items() if not one.needs_labels or name == ENTROPY]
+    if len(probs) < 2 and not any(MEASURES[name].group in names for name in without_labels):
+        known = dict.fromkeys(MEASURES[name].group for name in without_labels)
+        raise ValueError(
+            f"groups={', '.join(names)} compares labels, and there is only one. Give at least two labels, or "
+            f"one of the groups {', '.join(known)}."
+        )
 
     def measure(matrices: Array) -> dict[str, Array]:
         if len(probs) > 1:
             return measure_stack(matrices[:, order], probs[order], names)
         # Measures need two labels. Two equal rows leave the measures without labels unchanged.
         twice = measure_stack(np.repeat(matrices, 2, axis=1), np.full(2, 0.5), names)
-        return {name: v for name, v in twice.items() if not MEASURES[name].needs_labels or name == ENTROPY}
+        return {name: v for name, v in twice.items() if name in without_labels}
 
     return measure
 

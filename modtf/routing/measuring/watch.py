@@ -201,7 +201,10 @@ def kept_rows(
         keep = ~again
         layers = [layer[keep] for layer in layers]
     numbers = np.flatnonzero(keep)
-    keep[numbers[_runs(layers, numbers)]] = False
+    runs = _runs(layers, numbers)
+    keep[numbers[runs]] = False
+    if len(runs):
+        numbers, layers = np.delete(numbers, runs), [np.delete(layer, runs, axis=0) for layer in layers]
     if layers[0].dtype.kind in "iu" and len(layers) > 1:
         keep[numbers[_filled(layers)]] = False
     return keep

@@ -64,6 +64,7 @@ def spoilt(value, at=(4, 2)):
         (SENT | {"weights": np.ma.masked_array(CHOSEN)}, "weights are masked. Replace the masked experts"),
         ({"confidence": 95}, "confidence=95 is not valid; expected a number between 0.5"),
         ({"groups": ["speed"]}, "groups='speed' is not known"),
+        ({"groups": ["specialisation"], "labels": None}, "groups=specialisation compares labels"),
         ({"label_probs": "equal"}, "label_probs='equal' is not valid; expected 'uniform', None"),
         ({"label_probs": [0.5, 0.5]}, "label_probs has 2 entries; expected one for each of 3 labels"),
         (COUNTS | {"counts": np.full((4, 1, 4), 0.25)}, "counts hold fractions; expected integers"),
