@@ -28,8 +28,6 @@ TEMPORARY = " in the folder of temporary files, which TMPDIR chooses"
 WRITING = ".writing-"  # the prefix of temporary files and folders
 RATIO, LARGE = 500, 1 << 28  # a file may unpack to this multiple of its size, or to this many bytes
 LARGEST = 8 << 30  # bytes of a file that is read as a whole, or of an archive, unpacked
-#: errors that NumPy raises on a damaged file: MemoryError if a header claims too much
-UNREADABLE = (OSError, EOFError, ValueError, MemoryError, zipfile.BadZipFile, zlib.error)
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # starts of texts that a spreadsheet takes for a formula
 
 
