@@ -1,6 +1,7 @@
-"""Make the tables of docs/languages.md on larger models, and on right or wrong routing.
+"""Make the tables of docs/languages.md on larger models, told networks, and right or wrong routing.
 
     modtf report --results=studies/larger --out=report --archive=docs/study/languages_larger.zip
+    modtf report --results=studies/told --out=report --archive=docs/study/languages_told.zip
     python docs/scripts/evaluate_misrouting.py studies/cross docs/study/languages_crossed.csv.gz
     python docs/scripts/evaluate_misrouting.py studies/languages docs/study/languages_crossed.csv.gz
 
@@ -9,6 +10,7 @@ docs/studies/languages_registered.md is the design. A table without its file is 
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import ttest_1samp
 from sources import RESULTS, archive, study_file
 
@@ -89,6 +91,25 @@ def sizes(level: float = LEVEL) -> str:
     return markdown_table(["router", "width 32, loss", "width 64, loss"], lines)
 
 
+def told(level: float = LEVEL) -> str:
+    """Return the losses of networks that are told the language beside those that are not, in Markdown."""
+    known, hidden = losses("languages_told", "TOLD"), losses("languages", "ROWS")
+    lines = []
+    for name in dict.fromkeys(known["router"]):
+        pair = [rows[rows["router"] == name] for rows in (hidden, known)]
+        cells = [intervals(rows, ["router"], level=level)[ENDS].to_numpy()[0] for rows in pair]
+        [ratio] = ratios_to(*pair[::-1], level=level)[ENDS].to_numpy()
+        best = known[known["router"] == "gt_modular"]
+        [left] = ratios_to(best, pair[1], level=level)[ENDS].to_numpy()
+        lines.append([name, *(with_interval(*each, ".4f") for each in cells), *map(_times, (ratio, left))])
+    header = ["router", "not told", "told", "told over not told", "gt_modular, told, over it"]
+    return markdown_table(header, lines)
+
+
+def _times(ends: NDArray[np.float64]) -> str:
+    return with_interval(*ends, ".2f")
+
+
 def read() -> modtf.Study:
     """Read the models of the first law."""
     return archive("languages")
@@ -98,6 +119,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
     tables = [cross_table(crossed())] if CROSSED.exists() else []
     tables += [sizes(study.level)] if (RESULTS / "languages_larger.zip").exists() else []
+    tables += [told(study.level)] if (RESULTS / "languages_told.zip").exists() else []
     return {"languages.md": tables}
 
 

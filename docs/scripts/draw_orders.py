@@ -284,7 +284,8 @@ def secondary(found: pd.DataFrame, level: float) -> str:
         wrong[-1],
         chance(lambda mixed: max(held_out(means[name].to_numpy(), mixed) for name in names), values),
     ]
-    corrected, rho = holm(p), spearman(bits, values, number)
+    corrected = ["<0.001" if each < 0.001 else f"{each:.3f}" for each in holm(p)]
+    rho = spearman(bits, values, number)
     generator = np.random.default_rng(SEED)
     drawn = [generator.integers(len(values), size=len(values)) for _ in range(PERMUTATIONS)]
     low, high = np.quantile([spearman(bits[d], values[d], number[d]) for d in drawn], [0.025, 0.975])
@@ -313,8 +314,7 @@ def secondary(found: pd.DataFrame, level: float) -> str:
         [each] = intervals(ratios, [], "value", level).itertuples()
         ends = np.exp([each.mean, each.low, each.high])
         rows.append([f"loss of gt_modular over that of {name}", with_interval(*ends), "-"])
-    texts = [[*row[:2], row[2] if isinstance(row[2], str) else f"{row[2]:.3f}"] for row in rows]
-    return markdown_table(["quantity", "value", "p, Holm"], texts)
+    return markdown_table(["quantity", "value", "p, Holm"], rows)
 
 
 def learned_only(found: pd.DataFrame) -> pd.DataFrame:
