@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from draw_cross import ENDS, RULES, WRONG, best_constant, cross
+from draw_language_parts import losses as language_losses
 from draw_open_questions import losses, models
 from draw_orders import models as language_models
 from draw_seeds import agreement
@@ -169,14 +170,13 @@ def balance_is_not_specialisation(studies: Studies) -> str:
     same = (table["measure"] == "load_variation") & (table["over"] == BY_RULES)
     rows = table[same].set_index("kind")
     rnn, ends = rows.loc[RNN], ("correlation", "low", "high")
-    recurrent = (
-        f"it is {_ci(tuple(rnn[list(ends)]))}" if np.isfinite(rnn["low"]) else "too few routers have learned"
-    )
+    few = "too few RNN routers have learned to judge this"
+    recurrent = f"in the RNN it is {_ci(tuple(rnn[list(ends)]))}" if np.isfinite(rnn["low"]) else few
     return f"""\
 ## 6. There is no evidence that balance means specialisation
 
 In MLP regression, even load and alignment with the rules have a rank correlation of {_ci(tuple(rows.loc[MLP, list(ends)]))} over ten routers.
-[Limit](measures.md): in the RNN {recurrent} to judge this.
+[Limit](measures.md): {recurrent}.
 """
 
 
@@ -195,15 +195,18 @@ def routing_by_the_rule_saves_data(studies: Studies) -> str:
 
 
 def experts_by_language(studies: Studies) -> str:
-    """Return the oracle's loss in the language model over that of `modular`, on the same corpora."""
+    """Return the oracle's loss in the language model over that of `modular`, which may be told the language."""
     rows = language_models(studies.languages)
     columns = pd.DataFrame({"data_seed": rows["data_seed"], "seed": 0, "value": rows["loss"]})
     oracle, modular = (columns[rows["router"] == name] for name in ("gt_modular", "dense"))
     loss = [_loss(part["value"].mean()) for part in (oracle, modular)]
+    known = language_losses("languages_told", "TOLD")
+    known = known[known["router"] == "dense"]
     return f"""\
-## 8. Experts help more if told the language
+## 8. An oracle can lead by what it tells
 
-In a language model the oracle has {_ci(_ends(oracle, modular), " times the excess loss")} of `modular`: {loss[0]} against {loss[1]} nats a token.
+In a language model the oracle has {_ci(_ends(oracle, modular), " times the excess loss")} of `modular`: {loss[0]} against {loss[1]} nats.
+Told the language as an input, `modular` has {_loss(known["value"].mean())}.
 [Limit](languages.md): synthetic languages.
 """
 

@@ -10,13 +10,13 @@ docs/studies/languages_registered.md is the design. A table without its file is 
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import ttest_1samp
 from sources import RESULTS, archive, study_file
 
 import modtf
 from modtf.analysis.intervals import LEVEL, intervals
 from modtf.analysis.pairs import ratios_to
+from modtf.experiments.languages.family import LANGUAGE
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.families import FAMILIES, IID
 
@@ -28,11 +28,20 @@ ENDS = ["mean", "low", "high"]
 
 def losses(name: str, part: str) -> pd.DataFrame:
     """Return the losses of a part of the study in distribution: router, data_seed, seed, value."""
+    return _named(archive(name).performance, part)[["router", "data_seed", "seed", "value"]]
+
+
+def language_bits(name: str, part: str) -> pd.Series:
+    """Return the bits about the language in distribution, a mean over corpora and layers, by router."""
+    rows = archive(name).results
+    return _named(rows[rows["measure"] == LANGUAGE], part).groupby("router")["value"].mean()
+
+
+def _named(rows: pd.DataFrame, part: str) -> pd.DataFrame:
     routers = {cell.folder: router for router, cell in getattr(study_file("languages"), part).reported()}
-    rows = archive(name).performance
     rows = rows[rows["condition"].astype(str) == IID]
     rows = rows.assign(router=rows["folder"].astype(str).str.rsplit("/").str[-1].map(routers))
-    return rows.dropna(subset="router")[["router", "data_seed", "seed", "value"]]
+    return rows.dropna(subset="router")
 
 
 def crossed() -> pd.DataFrame:
@@ -94,20 +103,24 @@ def sizes(level: float = LEVEL) -> str:
 def told(level: float = LEVEL) -> str:
     """Return the losses of networks that are told the language beside those that are not, in Markdown."""
     known, hidden = losses("languages_told", "TOLD"), losses("languages", "ROWS")
-    lines = []
+    best, lines = known[known["router"] == "gt_modular"], []
+    bits = language_bits("languages_told", "TOLD")
     for name in dict.fromkeys(known["router"]):
         pair = [rows[rows["router"] == name] for rows in (hidden, known)]
         cells = [intervals(rows, ["router"], level=level)[ENDS].to_numpy()[0] for rows in pair]
         [ratio] = ratios_to(*pair[::-1], level=level)[ENDS].to_numpy()
-        best = known[known["router"] == "gt_modular"]
         [left] = ratios_to(best, pair[1], level=level)[ENDS].to_numpy()
-        lines.append([name, *(with_interval(*each, ".4f") for each in cells), *map(_times, (ratio, left))])
-    header = ["router", "not told", "told", "told over not told", "gt_modular, told, over it"]
+        times = (with_interval(*ends, ".2f") for ends in (ratio, left))
+        lines.append([name, *(with_interval(*each, ".4f") for each in cells), *times, f"{bits[name]:.2f}"])
+    header = [
+        "router",
+        "not told",
+        "told",
+        "told over not told",
+        "gt_modular, told, over it",
+        "language bits, told",
+    ]
     return markdown_table(header, lines)
-
-
-def _times(ends: NDArray[np.float64]) -> str:
-    return with_interval(*ends, ".2f")
 
 
 def read() -> modtf.Study:
