@@ -16,7 +16,6 @@ from sources import RESULTS, archive, study_file
 import modtf
 from modtf.analysis.intervals import LEVEL, intervals
 from modtf.analysis.pairs import ratios_to
-from modtf.experiments.languages.family import LANGUAGE
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.families import FAMILIES, IID
 
@@ -28,20 +27,11 @@ ENDS = ["mean", "low", "high"]
 
 def losses(name: str, part: str) -> pd.DataFrame:
     """Return the losses of a part of the study in distribution: router, data_seed, seed, value."""
-    return _named(archive(name).performance, part)[["router", "data_seed", "seed", "value"]]
-
-
-def language_bits(name: str, part: str) -> pd.Series:
-    """Return the bits about the language in distribution, a mean over corpora and layers, by router."""
-    rows = archive(name).results
-    return _named(rows[rows["measure"] == LANGUAGE], part).groupby("router")["value"].mean()
-
-
-def _named(rows: pd.DataFrame, part: str) -> pd.DataFrame:
     routers = {cell.folder: router for router, cell in getattr(study_file("languages"), part).reported()}
+    rows = archive(name).performance
     rows = rows[rows["condition"].astype(str) == IID]
     rows = rows.assign(router=rows["folder"].astype(str).str.rsplit("/").str[-1].map(routers))
-    return rows.dropna(subset="router")
+    return rows.dropna(subset="router")[["router", "data_seed", "seed", "value"]]
 
 
 def crossed() -> pd.DataFrame:
@@ -104,22 +94,14 @@ def told(level: float = LEVEL) -> str:
     """Return the losses of networks that are told the language beside those that are not, in Markdown."""
     known, hidden = losses("languages_told", "TOLD"), losses("languages", "ROWS")
     best, lines = known[known["router"] == "gt_modular"], []
-    bits = language_bits("languages_told", "TOLD")
     for name in dict.fromkeys(known["router"]):
-        pair = [rows[rows["router"] == name] for rows in (hidden, known)]
+        pair = [rows[rows["router"] == name] for rows in (known, hidden)]
         cells = [intervals(rows, ["router"], level=level)[ENDS].to_numpy()[0] for rows in pair]
-        [ratio] = ratios_to(*pair[::-1], level=level)[ENDS].to_numpy()
-        [left] = ratios_to(best, pair[1], level=level)[ENDS].to_numpy()
+        [ratio] = ratios_to(*pair, level=level)[ENDS].to_numpy()
+        [left] = ratios_to(best, pair[0], level=level)[ENDS].to_numpy()
         times = (with_interval(*ends, ".2f") for ends in (ratio, left))
-        lines.append([name, *(with_interval(*each, ".4f") for each in cells), *times, f"{bits[name]:.2f}"])
-    header = [
-        "router",
-        "not told",
-        "told",
-        "told over not told",
-        "gt_modular, told, over it",
-        "language bits, told",
-    ]
+        lines.append([name, *(with_interval(*each, ".4f") for each in cells), *times])
+    header = ["router", "told", "not told", "told over not told", "gt_modular, told, over it"]
     return markdown_table(header, lines)
 
 
@@ -130,7 +112,8 @@ def read() -> modtf.Study:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of the page."""
-    tables = [cross_table(crossed())] if CROSSED.exists() else []
+    note = "Each model under its own routing and others. The oracle was trained once more for this table.\n\n"
+    tables = [note + cross_table(crossed())] if CROSSED.exists() else []
     tables += [sizes(study.level)] if (RESULTS / "languages_larger.zip").exists() else []
     tables += [told(study.level)] if (RESULTS / "languages_told.zip").exists() else []
     return {"languages.md": tables}

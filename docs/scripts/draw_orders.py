@@ -45,6 +45,7 @@ from modtf.experiments.modarch.studies.scorecard import FULL
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.families import IID
 
+UNSTABLE = "top-1, bias"  # its loss varies most between corpora
 LEAST = 16  # routers with results in both, to compare their orders
 LAWS = {"languages": "ROWS", "languages_classes": "CLASSES"}  # archive -> part of the study
 DRAWS, PERMUTATIONS, SEED = 10_000, 2_000, 0
@@ -237,6 +238,19 @@ def router_table(found: pd.DataFrame, level: float) -> str:
     return markdown_table(["router", "excess, nats a token", "out of distribution", *COLUMNS], rows)
 
 
+def rule_table() -> str:
+    """Return the median loss over tasks and the rank of every router in the rule tasks, in Markdown."""
+    medians = {arch: table.median(axis=1) for arch, table in rule_losses().items()}
+    ranks = {arch: column.rank() for arch, column in medians.items()}
+    place = pd.DataFrame(ranks).mean(axis=1).sort_values()
+    rows = []
+    for name, mean in place.items():
+        losses = [f"{column[name]:.4g}" for column in medians.values()]
+        rows.append([name, *losses, *(f"{column[name]:g}" for column in ranks.values()), f"{mean:g}"])
+    header = [*(f"{arch}, median loss" for arch in medians), *(f"{arch}, rank" for arch in ranks)]
+    return markdown_table(["router in the rule tasks", *header, "place"], rows)
+
+
 def answers(found: pd.DataFrame) -> str:
     """Return the primary result and the reliability of both orders in Markdown, if there are enough routers
     with both."""
@@ -309,6 +323,14 @@ def secondary(found: pd.DataFrame, level: float) -> str:
         [f"best held-out statistic: {best}", f"R2 {explained[best]:.2f}", corrected[3]],
         *([f"held-out R2 of {name}", f"{value:.2f}", "-"] for name, value in explained.items()),
     ]
+    others = means.index != UNSTABLE
+    kept = pd.DataFrame({"value": losses[single.drop(UNSTABLE)].mean(axis=1) - losses["hash"]}).reset_index()
+    [each] = intervals(kept, [], "value", level).itertuples()
+    ends = with_interval(each.mean, each.low, each.high, "+.4f")
+    rows.append([f"loss of those with one active expert, less that of hash, without {UNSTABLE}", ends, "-"])
+    for name in names:
+        value = held_out(means[name].to_numpy()[others], values[others])
+        rows.append([f"held-out R2 of {name}, without {UNSTABLE}", f"{value:.2f}", "-"])
     for name in ("dense", "hash", "monolithic"):
         ratios = pd.DataFrame({"value": np.log(losses["gt_modular"] / losses[name])}).reset_index()
         [each] = intervals(ratios, [], "value", level).itertuples()
@@ -340,6 +362,11 @@ def picture(found: pd.DataFrame, level: float) -> Figure:
             if not learned[means.index.get_loc(name)]:
                 below = (4, -12 if name == "hash" else 4)  # its label would cover that of `uniform`
                 axes.annotate(str(name), (bits[name], mean), below, textcoords="offset points", fontsize=8)
+    known = models(archive("languages_told"), "TOLD")
+    known = known[known["router"] == "dense"]
+    place = known[STATISTICS[LANGUAGE]].to_numpy().mean(), known["loss"].mean()
+    axes.plot(*place, "*", color=COLOURS[8], ms=11)
+    axes.annotate("modular, told", place, (-18, -17), textcoords="offset points", fontsize=8)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("Information of the chosen expert about the language, bits (mean of both layers)")
@@ -382,7 +409,8 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
         if (RESULTS / f"{name}.zip").exists():
             found = models(archive(name), part)
             tables += [answers(found), secondary(found, study.level), router_table(found, study.level)]
-    return {"languages.md": tables}
+    told = models(archive("languages_told"), "TOLD")
+    return {"languages.md": [*tables, router_table(told, study.level), rule_table()]}
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
