@@ -2,8 +2,8 @@
 
 One product per token maps [x ; h] to the gates of all modules. At the first token h is 0, so nothing that
 reads h is multiplied. TensorFlow's own gradient would copy every tensor of every token into lists. Here each
-tensor is written once, tokens outermost, and little is kept: the
-gates, or the scores and the two products behind the gates if modules score themselves.
+tensor is written once, tokens outermost, and little is kept: the gates, or the scores and the two products
+behind the gates if modules score themselves.
 """
 
 from collections.abc import Callable
