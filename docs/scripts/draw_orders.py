@@ -265,13 +265,15 @@ def answers(found: pd.DataFrame) -> str:
     rows = [[f"order of {len(names)} routers: {reading(low, high, rho)}", with_interval(rho, low, high)]]
     for arch, table in zip(rules, tables, strict=True):
         rows.append([f"the same with the {arch} alone", with_interval(*order([table], excess))])
-    placed, mean = places(tables), excess.mean(axis=1)
+    mean = excess.mean(axis=1)
+    p = chance(partial(spearman, places(tables)), mean)
+    rows.append(["p of the first row by permutation (not registered)", f"{p:.3f}"])
     number = active(learned.groupby("router").mean(numeric_only=True).loc[names])
-    alike = spearman(placed, mean, number)
-    p = [chance(partial(spearman, placed), mean), chance(lambda v: spearman(placed, v, number), mean, number)]
+    for title, chosen in (("both", tables), *zip(rules, ([table] for table in tables), strict=True)):
+        alike = partial(spearman, places(chosen), group=number)
+        words = f"{alike(mean):+.2f}, p {chance(alike, mean, number):.3f}"
+        rows.append([f"{title}, at equal numbers of active experts (not registered)", words])
     rows += [
-        ["p of the first row by permutation (not registered)", f"{p[0]:.3f}"],
-        ["at equal numbers of active experts (not registered)", f"{alike:+.2f}, p {p[1]:.2f}"],
         ["reliability of the order in the rule tasks", f"{reliability(halves(tables)):.2f}"],
         ["reliability of the order in languages", f"{reliability(halves([excess])):.2f}"],
     ]
