@@ -405,14 +405,16 @@ def order_picture(found: pd.DataFrame) -> Figure:
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
-    """Return the tables of the page."""
-    tables = []
+    """Return the tables of both pages."""
+    orders, tables = [], []
     for name, part in LAWS.items():
         if (RESULTS / f"{name}.zip").exists():
             found = models(archive(name), part)
-            tables += [answers(found), secondary(found, study.level), router_table(found, study.level)]
+            orders.append(answers(found))
+            tables += [secondary(found, study.level), router_table(found, study.level)]
     told = models(archive("languages_told"), "TOLD")
-    return {"languages.md": [*tables, router_table(told, study.level), rule_table()]}
+    tables.append(router_table(told, study.level))
+    return {"languages.md": tables, "languages_order.md": [*orders, rule_table()]}
 
 
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
@@ -425,5 +427,5 @@ def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
 if __name__ == "__main__":
     if sys.argv[1:]:
         write_reference(*map(Path, sys.argv[1:3]))
-    print("\n\n".join(texts(read())["languages.md"]))
+    print("\n\n".join(table for tables in texts(read()).values() for table in tables))
     draw(read())
