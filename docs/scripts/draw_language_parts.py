@@ -25,13 +25,18 @@ ROUTINGS = {(0.0, False): RIGHT, (0.1, True): TENTH, (0.5, False): HALF}
 ENDS = ["mean", "low", "high"]
 
 
+def with_routers(rows: pd.DataFrame, part: str) -> pd.DataFrame:
+    """Return the rows of a part of the study, with a column `router`."""
+    routers = {cell.folder: router for router, cell in getattr(study_file("languages"), part).reported()}
+    folders = rows["folder"].astype(str).str.rsplit("/").str[-1]
+    return rows.assign(router=folders.map(routers)).dropna(subset="router")
+
+
 def losses(name: str, part: str) -> pd.DataFrame:
     """Return the losses of a part of the study in distribution: router, data_seed, seed, value."""
-    routers = {cell.folder: router for router, cell in getattr(study_file("languages"), part).reported()}
     rows = archive(name).performance
-    rows = rows[rows["condition"].astype(str) == IID]
-    rows = rows.assign(router=rows["folder"].astype(str).str.rsplit("/").str[-1].map(routers))
-    return rows.dropna(subset="router")[["router", "data_seed", "seed", "value"]]
+    rows = with_routers(rows[rows["condition"].astype(str) == IID], part)
+    return rows[["router", "data_seed", "seed", "value"]]
 
 
 def crossed() -> pd.DataFrame:

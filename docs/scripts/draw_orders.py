@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from draw_language_parts import CROSSED, crossed, sampled_over_weighted
+from draw_language_parts import CROSSED, crossed, sampled_over_weighted, with_routers
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
@@ -179,12 +179,10 @@ def write_reference(searched: Path, studied: Path) -> None:
 def models(study: modtf.Study, part: str = "ROWS") -> pd.DataFrame:
     """Return loss and statistics of every language model of a part of the study: router, data_seed, loss,
     loss out (of distribution), and `COLUMNS`."""
-    names = {cell.folder: name for name, cell in getattr(study_file("languages"), part).reported()}
     rows = study.results.astype({"place": str, "measure": str, "condition": str})
     is_out = (rows["condition"] == Languages.headline) & (rows["measure"] == "loss")
     rows = rows.assign(measure=rows["measure"].mask(is_out, "loss_out"))[is_out | (rows["condition"] == IID)]
-    rows = rows.assign(router=rows["folder"].astype(str).str.rsplit("/").str[-1].map(names))
-    rows = rows.dropna(subset="router")
+    rows = with_routers(rows, part)
     names = rows["measure"].str.replace("_", " ") + (", " + rows["place"]).where(rows["place"] != "", "")
     wide = rows.assign(name=names).pivot(index=["router", "data_seed"], columns="name", values="value")
     return wide[["loss", "loss out", *COLUMNS]].reset_index()
