@@ -8,6 +8,8 @@
 docs/studies/languages_registered.md is the design. A table without its file is left out.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 from scipy.stats import ttest_1samp
@@ -25,9 +27,9 @@ ROUTINGS = {(0.0, False): RIGHT, (0.1, True): TENTH, (0.5, False): HALF}
 ENDS = ["mean", "low", "high"]
 
 
-def with_routers(rows: pd.DataFrame, part: str) -> pd.DataFrame:
-    """Return the rows of a part of the study, with a column `router`."""
-    routers = {cell.folder: router for router, cell in getattr(study_file("languages"), part).reported()}
+def with_routers(rows: pd.DataFrame, reported: Iterable[tuple[str, modtf.Cell]]) -> pd.DataFrame:
+    """Return the rows of the reported cells, with the names of these cells in a column `router`."""
+    routers = {cell.folder: router for router, cell in reported}
     folders = rows["folder"].astype(str).str.rsplit("/").str[-1]
     return rows.assign(router=folders.map(routers)).dropna(subset="router")
 
@@ -35,7 +37,8 @@ def with_routers(rows: pd.DataFrame, part: str) -> pd.DataFrame:
 def losses(name: str, part: str) -> pd.DataFrame:
     """Return the losses of a part of the study in distribution: router, data_seed, seed, value."""
     rows = archive(name).performance
-    rows = with_routers(rows[rows["condition"].astype(str) == IID], part)
+    reported = getattr(study_file("languages"), part).reported()
+    rows = with_routers(rows[rows["condition"].astype(str) == IID], reported)
     return rows[["router", "data_seed", "seed", "value"]]
 
 

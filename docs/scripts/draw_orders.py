@@ -182,7 +182,7 @@ def models(study: modtf.Study, part: str = "ROWS") -> pd.DataFrame:
     rows = study.results.astype({"place": str, "measure": str, "condition": str})
     is_out = (rows["condition"] == Languages.headline) & (rows["measure"] == "loss")
     rows = rows.assign(measure=rows["measure"].mask(is_out, "loss_out"))[is_out | (rows["condition"] == IID)]
-    rows = with_routers(rows, part)
+    rows = with_routers(rows, getattr(study_file("languages"), part).reported())
     names = rows["measure"].str.replace("_", " ") + (", " + rows["place"]).where(rows["place"] != "", "")
     wide = rows.assign(name=names).pivot(index=["router", "data_seed"], columns="name", values="value")
     return wide[["loss", "loss out", *COLUMNS]].reset_index()
@@ -199,12 +199,10 @@ def rule_losses(archived: Path = RESULTS / "languages_rules.zip") -> dict[str, p
         if row["variant"] in plain
     ]
     if archived.exists():
-        names = {cell.folder: name for name, cell in study.rules_reported()}
         found = modtf.Study.read([archived]).performance
-        found = found[found["distribution"] == IN]
-        routers = found["folder"].astype(str).str.rsplit("/").str[-1].map(names)
-        columns = found.assign(router=routers, task=found["data_seed"], loss=found["value"])
-        rows += columns.dropna(subset="router")[["arch", "router", "task", "loss"]].to_dict("records")
+        found = with_routers(found[found["distribution"] == IN], study.rules_reported())
+        columns = found.rename(columns={"data_seed": "task", "value": "loss"})
+        rows += columns[["arch", "router", "task", "loss"]].to_dict("records")
     table = pd.DataFrame(rows)
     return {
         str(arch): part.pivot(index="router", columns="task", values="loss")
