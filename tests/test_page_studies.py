@@ -47,6 +47,8 @@ CELLS = {
     "languages.py:classes_search": (75, "a48c770e427fae67"),
     "languages.py:larger_search": (12, "178d47e2566a74dc"),
     "languages.py:cross_search": (6, "22dc2a2c2cc40817"),
+    "languages.py:told_search": (15, "efdb506465f7ac02"),
+    "languages.py:total_search": (3, "2e9b4004d22bd164"),
     "vqa.py:vqa_ten_times": (5, "ebf5c0b23766b02a"),
     "vqa.py:vqa_spatial": (3, "483c1619f9547780"),
     "vqa.py:vqa_spatial_tuning": (2, "bfc781e83074cd7d"),

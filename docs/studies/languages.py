@@ -7,8 +7,8 @@
 Corpora of the law `rows` with eight languages, 4,000 steps, a learning rate that falls to 0 as a cosine: 25
 cells, and 92 trials of 1,000 steps. Four more parts are trained in the same way, each after its search,
 whose table is `docs/study/languages_PART_search.csv.gz`: 75 trials and 25 cells of the law `classes`, 12
-and 4 of larger models, 6 and 2 of fixed routing that is wrong for some tokens (`cross`), 9 and 3 of networks
-that are told the language:
+and 4 of larger models, 6 and 2 of fixed routing that is wrong for some tokens (`cross`), 15 and 5 of networks
+that are told the language, 3 and 1 of a network without experts that is as large as all experts together:
 
     modtf sweep --study=docs/studies/languages.py:classes_search --out=studies/classes_search
     modtf sweep --study=docs/studies/languages.py:classes --out=studies/classes
@@ -18,6 +18,8 @@ that are told the language:
     modtf sweep --study=docs/studies/languages.py:cross --out=studies/cross
     modtf sweep --study=docs/studies/languages.py:told_search --out=studies/told_search
     modtf sweep --study=docs/studies/languages.py:told --out=studies/told
+    modtf sweep --study=docs/studies/languages.py:total_search --out=studies/total_search
+    modtf sweep --study=docs/studies/languages.py:total --out=studies/total
 
 The rule tasks are those of the scorecard, with its protocol and its rates; it holds nine of the routers, and
 these commands train the others, 22 cells with 55 trials:
@@ -123,6 +125,7 @@ class Part:
 
 
 LARGER = ("dense", "top-2, penalty", "top-1, penalty", "hash")
+INFORMED = ("monolithic", "dense", "gt_modular", "top-1, penalty", "hash")
 ROWS = Part("languages_search", {**LEARNED, **OTHERS}, farther=True)
 CLASSES = Part("languages_classes_search", {**LEARNED, **OTHERS}, law="classes")
 LARGE = Part(
@@ -132,11 +135,8 @@ LARGE = Part(
     corpora=CORPORA[:3],
 )
 CROSS = Part("languages_cross_search", WRONG)
-TOLD = Part(
-    "languages_told_search",
-    {name: {**LEARNED, **OTHERS}[name] for name in ("monolithic", "dense", "gt_modular")},
-    told=True,
-)
+TOLD = Part("languages_told_search", {name: {**LEARNED, **OTHERS}[name] for name in INFORMED}, told=True)
+TOTAL = Part("languages_total_search", {"monolithic, total size": ("monolithic_total", {})})
 
 
 def search() -> list[modtf.Cell]:
@@ -187,6 +187,16 @@ def told_search() -> list[modtf.Cell]:
 def told() -> list[modtf.Cell]:
     """Return the networks that are told the language, at their rates."""
     return [cell for _, cell in TOLD.reported()]
+
+
+def total_search() -> list[modtf.Cell]:
+    """Return the trials of a network without experts that is as large as all experts together."""
+    return [cell for *_, cell in TOTAL.trials()]
+
+
+def total() -> list[modtf.Cell]:
+    """Return this network at its rate."""
+    return [cell for _, cell in TOTAL.reported()]
 
 
 def rules_trials() -> Iterator[tuple[str, str, dict[float, modtf.Cell]]]:
