@@ -56,9 +56,9 @@ def data_seed_means(frame: pd.DataFrame, by: Sequence[str] = (), value: str = "v
     loss of a model that diverged.
     """
     by = list(by)
-    frame = frame[np.isfinite(frame[value].to_numpy(np.float64))]
     keys = [*by, UNIT] if UNIT not in by else by
     factors = [name for name in FACTORS if name in frame and name not in keys]
+    frame = frame.loc[np.isfinite(frame[value].to_numpy(np.float64)), [*keys, *factors, value]]
     factors = [name for name in factors if frame[name].nunique() > 1]
     means = frame.groupby([*keys, *factors], observed=True, dropna=False)[value].mean()
     if factors:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 import pandas as pd
@@ -202,14 +202,23 @@ def agreement_evidence(
 
 def advantage(study: TrainedModels, first: str, second: str, distribution: str = IN) -> pd.DataFrame:
     """Return `match_members` in one headline condition; `advantage` is the reduction of the first's loss."""
-    rows = study.performance
-    return match_members(rows[rows["distribution"] == distribution], first, second)
+    pairs = _matched(study, first, second, is_performance=True)
+    return pairs[pairs["distribution"] == distribution]
 
 
 def gains(study: TrainedModels, measure: Measure, first: str, second: str) -> pd.DataFrame:
     """Return `match_members` of a measure; `gain` is by how much the first is better."""
+    pairs = _matched(study, first, second, is_performance=False)
+    return pairs[pairs["measure"] == measure.name]
+
+
+@lru_cache(maxsize=32)  # most claims compare the same few variants
+def _matched(study: TrainedModels, first: str, second: str, is_performance: bool) -> pd.DataFrame:
+    if is_performance:
+        return match_members(study.performance, first, second)
+    comparable = [measure.name for measure in MEASURES.values() if measure.smaller_is_better is not None]
     rows = study.results
-    return match_members(rows[rows["measure"] == measure.name], first, second)
+    return match_members(rows[rows["measure"].isin(comparable)], first, second)
 
 
 def measures_in(study: TrainedModels, group: str) -> list[Measure]:
@@ -258,6 +267,7 @@ def slopes(frame: pd.DataFrame, value: str) -> pd.DataFrame:
         The columns of `SERIES` and `slope`, the change per doubling of R; NaN if a value is not finite. No
         row for a series with one R.
     """
+    frame = frame[[*SERIES, "num_rules", value]]
     frame = frame.assign(x=np.log2(frame["num_rules"].astype(float)), finite=np.isfinite(frame[value]))
     frame = frame.assign(xx=frame["x"] ** 2, xy=frame["x"] * frame[value])
     series = frame.groupby(list(SERIES), observed=True)
