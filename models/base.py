@@ -18,6 +18,8 @@ from modtf.tasks.population import Population
 from modtf.tasks.task import Task
 from modtf.xla.switches import is_traced
 
+EXACT = {"bfloat16": 2**8, "float16": 2**11}  # the largest integer up to which all are exact
+
 
 @contextlib.contextmanager
 def _plain_errors() -> Iterator[None]:
@@ -122,6 +124,13 @@ class ModularModel(RoutedModel):
         self.is_sequence, self.token_width = task.is_sequence, task.token_width
         self.target_width = task.output_width
         self.initial = InitialWeights(population)
+        ids, exact = task.family.num_ids(task), EXACT.get(self.compute_dtype)
+        self.takes_ids = ids is not None
+        if ids is not None and exact is not None and ids > exact:
+            raise ValueError(
+                f"dtype={self.dtype_policy.name!r} cannot tell {ids} ids of tokens apart, because "
+                f"{self.compute_dtype} holds integers up to {exact} exactly. Choose float32."
+            )
         check_known_options(
             f"the architecture {type(self).__name__}", options, options_of(type(self), "make_layers")
         )
@@ -147,6 +156,14 @@ class ModularModel(RoutedModel):
             self.make_layers(**options)
             self.built = True
             self(blank_examples(self.tasks[0]))
+
+    def expect(self, fits: bool, what: str) -> None:
+        """Raise `ValueError` unless the task fits the architecture, which takes `what`."""
+        if not fits:
+            raise ValueError(
+                f"The architecture {type(self).__name__} takes {what}, which the family "
+                f"{self.population.task.arch!r} does not have. Choose the family's own architecture."
+            )
 
     # An architecture defines these.
 

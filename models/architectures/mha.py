@@ -43,6 +43,8 @@ class ModularMHA(ModularModel):
     """Encoder, two heads per module (2R for monolithic), modules on their heads and bypass, decoder."""
 
     def make_layers(self) -> None:
+        fits = self.is_sequence and not self.takes_ids and self.target_width in (None, 1)
+        self.expect(fits, "sequences of numbers with a plain number as the target of each token")
         e, rules, shared = self.width, self.num_rules, {"dtype": self.dtype_policy}
         self.encoder = TokenEncoder(self.initial, self.token_width, rules, e, "encoder", **shared)
         self.router = self.make_router(rules, hidden=lambda modules: mha_head(e, mha_heads(rules, modules)))

@@ -13,6 +13,10 @@ class ModularMLP(ModularModel):
     """Digit encoder shared by both inputs, rule encoder, modules on z = [enc x1, enc x2, enc c], decoder."""
 
     def make_layers(self) -> None:
+        fits = self.token_width == 2 and not (self.is_sequence or self.takes_ids)
+        self.expect(
+            fits and self.target_width in (None, 1), "two numbers with a plain number as their target"
+        )
         e, d, shared = self.width, 4 * self.width, {"dtype": self.dtype_policy}
         self.digit_encoder = TwoLayer(self.initial, 1, e, e, "digit_encoder", **shared)
         self.rule_encoder = TwoLayer(self.initial, self.num_rules, e, e, "rule_encoder", **shared)

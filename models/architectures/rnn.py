@@ -23,6 +23,7 @@ class ModularRNN(ModularModel):
 
     def make_layers(self, cell: str = "lstm") -> None:
         check_choice("cell", cell, CELLS)
+        self.expect(not self.takes_ids, "tokens of numbers")
         e, gates, shared = self.width, CELLS[cell].num_gates, {"dtype": self.dtype_policy}
         self.encoder = TwoLayer(self.initial, self.token_width + self.num_rules, e, e, "encoder", **shared)
         self.router = self.make_router(

@@ -142,5 +142,6 @@ class Languages(Family):
             steps=steps, learning_rate=2e-2, batch_size=32, clipnorm=1.0, evaluations=10, schedule="cosine"
         )
         size: dict[str, Any] = dict.fromkeys(("batch_size", "activation_batch_size"), 64)
-        evaluation = Evaluation(batches=batches, tokens=batches * 64 * self.training_length, draws=5, **size)
+        documents = max(batches * 64, 96 * task.num_rules)  # so that each has every language
+        evaluation = Evaluation(batches=batches, tokens=documents * self.training_length, draws=5, **size)
         return Preset(task.num_rules, 32, tasks, 1, Protocol(training, evaluation))

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 from keras import ops
 
+from modtf.base.checks import check_choice, check_integer
 from modtf.experiments.languages.family import LAYERS
 from modtf.models.architectures import register_architecture
 from modtf.models.base import ModularModel
@@ -58,7 +59,8 @@ class Block(MemberLayer):
 
     def attended(self, x, tokens):
         """Return x [P, d, T] plus attention, given (N, B)."""
-        heads = ops.reshape(self.attention(self.norm(x)), [x.shape[0], 3, HEADS, -1, *tokens])
+        heads = ops.cast(self.attention(self.norm(x)), self.variable_dtype)
+        heads = ops.reshape(heads, [x.shape[0], 3, HEADS, -1, *tokens])
         return x + self.out(attend(heads[:, 0], heads[:, 1], heads[:, 2]))
 
     def expert(self, x, normed, p):
@@ -84,6 +86,10 @@ class LanguageModel(ModularModel):
         family, task, d = self.population.family, self.population.task, self.width
         if d % HEADS:
             raise ValueError(f"width={d} is not valid; expected a multiple of {HEADS}, the number of heads.")
+        if hidden is not None:
+            check_integer("hidden", hidden, 1)
+        for name, value in (("total", total), ("told", told)):
+            check_choice(name, value, (False, True))
         how, initial, words = {"dtype": self.dtype_policy}, self.initial, int(task.vocabulary)
         self.embedding = Dense(initial, words, d, "embedding", use_bias=False, fan_in=1, **how)
         self.positions = Dense(
@@ -94,6 +100,15 @@ class LanguageModel(ModularModel):
         )
         for place in LAYERS:
             router = self.make_router(self.num_rules, use_bias=False, place=place)
+            if router.sees_batch:
+                raise ValueError(
+                    f"The router {self.variant!r} compares the tokens of a batch, so it would see later words "
+                    "of a document. Choose another one for a language model."
+                )
+            if total and router.num_modules > 1:
+                raise ValueError(
+                    f"total=True is for a network without experts; {self.variant!r} has {router.num_modules}."
+                )
             size = (hidden or d) * (self.num_rules if total else 1)
             block = Block(initial, d, router.num_modules, size, place, **how)
             setattr(self, place, block)

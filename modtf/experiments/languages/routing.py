@@ -73,10 +73,12 @@ def bits(counts: Array) -> Array:
 def _routed(counts: Array) -> Array:
     """Return 1 for the routed experts and 0 for a shared one, [P, 1, 1, M], from counts [P, R, M].
 
-    A shared expert has the same weight for every token. If all have, all count as routed.
+    A shared expert has the same weight for every token, which is not 0. If all have, all count as routed.
     """
-    p = counts / np.maximum(counts.sum(axis=2, keepdims=True), 1e-9)  # a language may be missing
-    routed = np.ptp(p, axis=1) > 1e-4
+    size = counts.sum(axis=2, keepdims=True)  # a language may be missing
+    p = counts / np.maximum(size, 1e-9)
+    low, high = np.where(size > 0, p, np.inf).min(axis=1), p.max(axis=1)
+    routed = (high - low > 1e-4) | (high < 1e-4)
     return np.where(routed.any(axis=1, keepdims=True), routed, True)[:, None, None].astype(float)
 
 

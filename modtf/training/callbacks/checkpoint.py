@@ -194,12 +194,13 @@ def skip_steps(model: keras.Model, steps: int) -> None:
     """
     model.make_train_function()
     function, left = model.train_function, steps
+    names = dict.fromkeys(model.get_metrics_result(), 0.0)  # with JAX, Keras puts the restored means in
 
     def skipping(*arguments):  # an iterator; with JAX after the state
         nonlocal left
         if left <= 0:
             return function(*arguments)
         left -= model.steps_per_execution
-        return ({}, arguments[0]) if len(arguments) > 1 else model.get_metrics_result()
+        return (names, arguments[0]) if len(arguments) > 1 else model.get_metrics_result()
 
     model.train_function = skipping

@@ -8,6 +8,7 @@ from modtf import Task, build
 from modtf.base.registry import options_of
 from modtf.models import ModularModel
 from modtf.models.architectures import ARCHITECTURES, register_architecture
+from modtf.tasks.families import FAMILIES
 
 WIDTH = 5
 
@@ -44,6 +45,29 @@ def test_what_is_no_architecture_is_refused(registries):
     ):
         register_architecture("new")(type("New", (ModularModel,), {}))
     assert "new" not in ARCHITECTURES
+
+
+@pytest.mark.parametrize(
+    ("task", "architecture", "message"),
+    [
+        (Task("rnn"), "mlp", "ModularMLP takes two numbers .* which the family 'rnn' does not have"),
+        (Task("rnn", target="state"), "mha", "ModularMHA takes sequences of numbers with a plain number"),
+        (
+            Task("languages"),
+            "rnn",
+            "ModularRNN takes tokens of numbers, which the family 'languages' does not",
+        ),
+    ],
+)
+def test_an_architecture_for_other_tokens_or_targets(task, architecture, message):
+    with pytest.raises(ValueError, match=message):
+        build(task, "monolithic", 16, architecture=architecture)
+
+
+def test_ids_that_the_dtype_cannot_tell_apart(monkeypatch):
+    monkeypatch.setattr(FAMILIES["languages"], "num_ids", lambda task: 257)
+    with pytest.raises(ValueError, match="dtype='mixed_bfloat16' cannot tell 257 ids of tokens apart"):
+        build(Task("languages"), "modular", 8, dtype="mixed_bfloat16")
 
 
 def test_an_architecture_without_a_router(registries):

@@ -24,6 +24,7 @@ def main(arch, path):
 
     import modtf
     from modtf.training.callbacks import checkpoint
+    from modtf.training.callbacks.evaluate import EvaluateCallback
 
     tasks = [modtf.Task(arch, num_rules=2, data_seed=i) for i in range(2)]
     sizes = modtf.Evaluation(batches=2, batch_size=8, tokens=64, activation_batch_size=8, draws=2)
@@ -40,6 +41,14 @@ def main(arch, path):
             if self.calls == 5:
                 raise self.error
 
+    def interrupted(measure, step):
+        def replaced(self, now):
+            if now == step:
+                raise KeyboardInterrupt
+            measure(self, now)
+
+        return replaced
+
     def trained(**how):
         model = modtf.build(tasks, "modular", 4, [0, 1])
         history = modtf.train(
@@ -54,6 +63,14 @@ def main(arch, path):
         np.testing.assert_allclose(history[name], values, rtol=1e-4, atol=1e-6, err_msg=name)
     for one, other in zip(weights, expected[1], strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
+    measure = EvaluateCallback._measure
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(EvaluateCallback, "_measure", interrupted(measure, step=12))
+        trained(checkpoint=path)
+    resumed = trained(checkpoint=path)
+    np.testing.assert_equal(resumed[1], weights)
+    assert resumed[0]["loss"][-1] == pytest.approx(history["loss"][-1], rel=1e-5)
+    path.unlink()
     for error, checkpoint.EVERY in ((KeyboardInterrupt, 30.0), (ValueError, 0.0)):  # written after or before
         with pytest.raises(error):
             trained(checkpoint=path, steps_per_execution=2, callbacks=[Kill(error)])

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import modtf
+from modtf.experiments.languages import network
 from modtf.experiments.languages.laws import corpus_of
+from modtf.experiments.languages.network import attend
 from modtf.experiments.languages.routing import bits, rows_of
+from modtf.metrics import load_variation
 
 WIDTH, HEADS, LENGTH = 8, 2, 63
 TASK = modtf.Task("languages", languages=3, vocabulary=24)
@@ -103,7 +106,7 @@ def test_parameters():
     assert modtf.build(task, "monolithic_told", 32).num_parameters == counts["one"] + 8 * 32
 
 
-@pytest.mark.parametrize("variant", ["modular", "switch", "top_2", "hash", "expert_choice", "uniform"])
+@pytest.mark.parametrize("variant", ["modular", "switch", "top_2", "hash", "uniform"])
 def test_the_language_is_hidden(variant):
     """No output depends on the rule, except for the routers that see it."""
     model = modtf.build(TASK, variant, WIDTH)
@@ -187,3 +190,38 @@ def test_bits_of_known_routers():
     assert rows["language_bits", "iid", "layer1"] == [2]
     assert rows["word_bits", "iid", "layer1"] == pytest.approx([0], abs=1e-9)
     assert rows["active_experts", "iid", "layer1"] == [1]
+
+
+def test_dead_and_shared_experts():
+    """An expert that nobody uses is part of the load; a shared one is not, also if a language is missing."""
+    counts = np.array([[5.0, 5, 0, 0], [10, 0, 0, 0]])
+    state = {"language": counts[None, None].repeat(2, 1), "word": np.ones([1, 2, 6, 4]), "active": [20]}
+    load = rows_of("layer1", {"iid": state})["load_cv", "iid", "layer1"]
+    np.testing.assert_allclose(load, load_variation(counts / 10))
+    shared = np.array([[5.0, 5, 0], [0, 0, 0], [5, 0, 5]])  # expert 0; no token of language 1
+    state = {"language": shared[None, None].repeat(2, 1), "word": np.ones([1, 2, 6, 3]), "active": [20]}
+    rows = rows_of("layer1", {"iid": state})
+    assert (rows["language_bits", "iid", "layer1"], rows["load_cv", "iid", "layer1"]) == ([1], [0])
+
+
+@pytest.mark.parametrize(
+    ("variant", "options", "message"),
+    [
+        ("expert_choice", {}, "compares the tokens of a batch, so it would see later words"),
+        ("modular", {"hidden": 0}, "hidden=0 is not valid; expected an integer of at least 1"),
+        ("monolithic", {"told": "no"}, "told='no' is not known; expected one of False, True"),
+        ("modular", {"total": True}, "total=True is for a network without experts; 'modular' has 3"),
+    ],
+)
+def test_bad_options(variant, options, message):
+    with pytest.raises(ValueError, match=message):
+        modtf.build(TASK, variant, WIDTH, **options)
+
+
+def test_sums_of_attention_stay_in_float32():
+    model = modtf.build(TASK, "modular", WIDTH, dtype="mixed_bfloat16")
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "attend", lambda *heads: seen.extend(heads) or attend(*heads))
+        model(batch(TASK)[0])
+    assert {each.dtype.name for each in seen} == {"float32"}
