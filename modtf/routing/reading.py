@@ -276,7 +276,7 @@ def _warned(classes: Classes, what: str) -> Classes:
 def token_ids(arrays: Arrays, name: str, num_tokens: int) -> Classes:
     """Return the ids of tokens or of predicted tokens.
 
-    Texts in place of ids are numbered, with one numbering for tokens and predicted tokens.
+    Texts in place of ids are numbered: those of tokens first, then those that were only predicted.
     """
     texts = [arrays[one].ravel() for one in (TOKEN, PREDICTED) if one in arrays]
     if len({one.dtype.kind in "US" for one in texts}) > 1:
@@ -286,8 +286,10 @@ def token_ids(arrays: Arrays, name: str, num_tokens: int) -> Classes:
     classes = numbered(arrays.get(name), num_tokens, name)
     if classes.names is None or len(texts) == 1:
         return classes
-    words = np.unique(np.concatenate(texts))
-    return Classes(np.searchsorted(words, arrays[name]), as_names(words))
+    words = np.unique(texts[0])
+    words = np.append(words, np.setdiff1d(texts[1], words))
+    order = words.argsort()
+    return Classes(order[words[order].searchsorted(arrays[name])], as_names(words))
 
 
 def text_of(token: int, words: Sequence[str] | None) -> str:

@@ -128,7 +128,7 @@ def test_without_labels_load_is_compared(files, tmp_path):
         ),
         ("tokens", lambda values: values + 1, "have different tokens"),
         ("documents", lambda values: values // 2, "have different documents"),
-        ("documents", lambda values: np.char.zfill(values.astype("U2"), 2), "different document names"),
+        ("documents", lambda values: np.char.zfill(values.astype("U2"), 2), "different documents"),
         (
             "experts",
             lambda values: values[:1],

@@ -1,5 +1,6 @@
 """The choices of tokens in memory, as all analyses read them from a routing."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,10 +12,10 @@ from modtf.metrics.distributions import Array
 from modtf.routing.measuring.activations import NUM_GROUPS, Counted
 from modtf.routing.measuring.layers import NONE, ExpertLayer, Ints, Layer
 from modtf.routing.measuring.summarise import Progress
-from modtf.routing.measuring.tokens import SLICE, assumed_documents, drawn_documents
+from modtf.routing.measuring.tokens import SLICE, assumed_documents, drawn_note, drawn_tokens
 from modtf.routing.measuring.watch import ONE_ASSUMED, Watch, assumes_one, without_placeholders
 from modtf.routing.names import Names
-from modtf.routing.reading import Classes, frequent_tokens
+from modtf.routing.reading import Classes, frequent_tokens, text_of
 from modtf.routing.routing import Routing
 
 MOST_CHOICES = 2**26  # limit on the choices in memory: 128 MiB for fewer than 2^15 experts
@@ -197,7 +198,8 @@ def read_choices(
 ) -> Choices:
     """Return the choices of a routing.
 
-    If there are more than 2^26 choices, whole documents are drawn at random until these would be exceeded.
+    If there are more than 2^26 choices, documents are drawn at random until these would be exceeded.
+    Long ones give a stretch of their tokens.
 
     Args:
         routing: from `modtf.read_routing`.
@@ -211,7 +213,7 @@ def read_choices(
     import pandas as pd  # slow to import
 
     if against is not None:
-        _check_same_tokens(against, routing)
+        check_same_tokens(against, routing, "against", "routing")
     if isinstance(routing.activations, Counted):
         return _choices_of_counts(routing, routing.activations)
     domains = domains_of(routing)
@@ -224,11 +226,8 @@ def read_choices(
     order = np.argsort(documents, kind="stable")
     width = len(routing.layers) * (routing.layers[0].top_k or 1)
     if len(documents) * width > MOST_CHOICES:
-        kept = drawn_documents(np.bincount(documents), MOST_CHOICES // width, seed)
-        order = order[np.isin(documents[order], kept)]
-        notes.append(
-            f"{len(order)} of {len(documents)} tokens are used, from {len(kept)} documents drawn at random."
-        )
+        order = order[drawn_tokens(documents[order], MOST_CHOICES // width, seed)]
+        notes.append(drawn_note(documents, order))
     single = np.bincount(documents) == 1
     if SINGLE * len(documents) <= single.sum() < len(documents):
         notes.append(
@@ -282,23 +281,34 @@ def _chosen(routing: Routing, order: Ints, progress: Progress) -> dict[str, Any]
     }
 
 
-def _check_same_tokens(against: Routing, routing: Routing) -> None:
-    if against.num_tokens != routing.num_tokens or not against.has_tokens or not routing.has_tokens:
+def check_same_tokens(routing: Routing, other: Routing, name: str, other_name: str) -> None:
+    """Raise `ValueError` unless both routed the same tokens of the same documents, as far as both know."""
+    if routing.num_tokens != other.num_tokens or not routing.has_tokens or not other.has_tokens:
         raise ValueError(
-            f"against has {against.num_tokens} tokens and routing has {routing.num_tokens}; expected the "
+            f"{name} has {routing.num_tokens} tokens, but {other_name} has {other.num_tokens}; expected the "
             "same tokens in the same order, and no counts."
         )
-    both = against, routing
-    known = {
-        "tokens": [one.factors.get("token") for one in both],
-        "documents": [_named_documents(one) for one in both],
-    }
-    for what, (ours, theirs) in known.items():
-        if ours is not None and theirs is not None and (wrong := np.flatnonzero(ours != theirs)).size:
+    for what, differ in _differences(routing, other):
+        if differ.any():
             raise ValueError(
-                f"against and routing have different {what} from token {wrong[0]} on; expected the same "
-                "tokens in the same order. Run both checkpoints on the same texts."
+                f"{name} and {other_name} have different {what} from token {np.argmax(differ)} on; expected "
+                "the same tokens in the same order. Run both models on the same texts."
             )
+
+
+def _differences(routing: Routing, other: Routing) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Yield the name of each fact of tokens that both know, and which tokens differ in it `[tokens]`."""
+    both = routing, other
+    ids, other_ids = (one.factors.get("token") for one in both)
+    if ids is not None and other_ids is not None:
+        yield "tokens", ids != other_ids
+        if routing.words is not None and other.words is not None:
+            used, place = np.unique(ids, return_inverse=True)
+            texts, others = ([text_of(one, some.words) for one in used.tolist()] for some in both)
+            yield "texts of tokens", (np.array(texts) != np.array(others))[place]
+    documents, others = (_named_documents(one) for one in both)
+    if documents is not None and others is not None:
+        yield "documents", documents != others
 
 
 def _named_documents(routing: Routing) -> NDArray[Any] | None:

@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -39,30 +40,37 @@ def _of_rows(place: str, rows: Sequence[dict[str, Any]], name: str) -> NDArray[A
 
 
 def csv_columns(path: Path) -> Readers:
-    """Return the columns of a CSV file. Lines that begin with # are comments; `[3, 5]` is a list."""
+    """Return the columns of a CSV file. Lines above the header that begin with # are comments.
+
+    If the names have a space after their commas, so have the values, which begin behind it.
+    """
     with opened(path, BYTE_ORDER_MARK) as lines:
-        kept = (line for line in lines if line.strip() and not line.startswith("#"))
-        header, *rows = csv.reader(kept, skipinitialspace=True)
-    names = [name.strip() for name in header]
+        header = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+        kept = csv.reader(chain([header], lines), skipinitialspace=", " in header)
+        names, *rows = [row for row in kept if len(row) > 1 or "".join(row).strip()] or [[]]
+    if not rows:
+        raise ValueError("the file has no rows")
+    names = [name.strip() for name in names]
     _check_distinct(path.name, names)
     for number, row in enumerate(rows, start=1):
         if len(row) != len(names):
             raise ValueError(f"row {number} of {path.name} has {len(row)} values; expected {len(names)}")
-    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
-    return {name: partial(_of_text, path.name, name, some) for name, some in zip(names, columns, strict=True)}
+    columns = zip(names, zip(*rows, strict=True), strict=True)
+    return {name: partial(_of_text, path.name, name, some) for name, some in columns}
 
 
 def _of_text(place: str, name: str, values: Sequence[str]) -> NDArray[Any]:
-    """Return texts as integers or else as numbers, if all of them are, or as lists."""
-    if any(value.startswith("[") for value in values):
-        return _as_array(place, name, [json.loads(value) for value in values])
+    """Return texts as lists such as `[3, 5]`, as integers or else as numbers, if all of them are."""
+    if all(value.strip().startswith("[") and value.strip().endswith("]") for value in values):
+        with suppress(json.JSONDecodeError):
+            return _as_array(place, name, [json.loads(value) for value in values])
     if not any("_" in value for value in values):  # Python reads 1_000 as a number
         for kind in (np.int64, np.float64):
             try:
                 return np.array(values).astype(kind)
             except (ValueError, OverflowError):
                 continue
-    return _as_array(place, name, [value.strip() or None for value in values])
+    return _as_array(place, name, [value or None for value in values])
 
 
 def _as_array(place: str, name: str, values: list[Any]) -> NDArray[Any]:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from modtf.routing.formats.joined import Document, as_experts, as_mask, field, joined
+from modtf.routing.formats.joined import Document, as_array, as_experts, as_mask, field, joined, warn
 from modtf.routing.formats.registry import FORMATS, Format, Readers
 from modtf.routing.formats.source import Source
 
-ROUTED, MASK, IDS = "routed_experts", "attention_mask", "input_ids"
+ROUTED, MASK, IDS, PROMPTS = "routed_experts", "attention_mask", "input_ids", "prompts"
 
 
 @FORMATS.register("verl")
@@ -46,6 +46,14 @@ def _documents(place: str, content: Any) -> list[Document]:
         raise ValueError(f"{place} lacks {MASK}; without it, padding would count as routed tokens")
     mask = as_mask(field(place, batch, MASK, "batch length", sizes), place)
     ids = field(place, batch, IDS, "batch length", sizes) if IDS in batch else None
+    if PROMPTS in batch:
+        prompts = as_array(batch[PROMPTS])
+        if repeated := len(prompts) - len(np.unique(prompts, axis=0)):
+            warn(
+                f"{repeated} of {len(prompts)} rows of {place} repeat a prompt. Each row counts as a "
+                "document, but answers to one prompt are alike, so chance bands are too narrow without "
+                "--documents=prompts.npy (documents='prompts.npy'), the number of each token's prompt."
+            )
     documents = []
     for number, keep in enumerate(mask):
         where = f"row {number} of {place}"

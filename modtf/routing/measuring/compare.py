@@ -28,9 +28,9 @@ from modtf.routing.measuring.tokens import (
     Numbers,
     Tokens,
     assumed_documents,
+    drawn_tokens,
     paired,
     spread_labels,
-    whole_documents,
 )
 
 SHARED = "shared_routing"
@@ -191,12 +191,14 @@ def check_compared(name: str, value: Any, seed: int, progress: Any) -> None:
 def _compared_tokens(
     documents: ArrayLike | None, labels: ArrayLike | None, num_tokens: int, seed: int
 ) -> tuple[Ints, Ints, tuple[str, ...]]:
-    """Return tokens `[S]` as `whole_documents`, their documents `[S]`, and a warning if these are assumed.
+    """Return tokens `[S]` as `drawn_tokens`, their documents `[S]`, and a warning if these are assumed.
 
-    Without documents single tokens are drawn, because few of the long stretches fit into `MOST_TOKENS`.
+    Without documents single tokens are drawn, so that all stretches have some.
     """
     if documents is not None:
-        return *whole_documents(documents, num_tokens, seed), ()
+        number = Numbers("documents").assign(documents, num_tokens)
+        some = drawn_tokens(number, MOST_TOKENS, seed)
+        return some, number[some], ()
     of_tokens = None if labels is None else Numbers("labels").assign(labels, num_tokens)
     assumed, note = assumed_documents(of_tokens, num_tokens)
     generator = np.random.default_rng(seed)

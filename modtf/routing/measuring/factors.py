@@ -12,7 +12,7 @@ from modtf.metrics.distributions import Array
 from modtf.routing.measuring.compare import check_compared
 from modtf.routing.measuring.layers import Experts, Ints, choices_of, layers_of
 from modtf.routing.measuring.summarise import Progress
-from modtf.routing.measuring.tokens import Numbers, dealt, whole_documents
+from modtf.routing.measuring.tokens import MOST_TOKENS, Numbers, dealt, drawn_tokens
 from modtf.routing.measuring.watch import measured_layers
 
 MOST_PERMUTATIONS = 1_000
@@ -70,7 +70,7 @@ def measure_factors(
         factors: name -> integers from 0, or names, `[tokens]`; at least two.
         activations, experts, weights, num_experts, documents, from_logits, top_k: as for
             `measure_activations`. A choice of weight 0 does not count. At most 32,768 tokens are used, from
-            documents drawn at random. Layers whose rows are all equal are left out.
+            documents drawn at random; long ones give a stretch. Layers whose rows are all equal are left out.
         permutations: how often factors are permuted, 2 to 1,000.
         seed: the seed of the permutations, and of the drawn documents.
         progress: wraps the layers while they are measured, for example `tqdm`.
@@ -96,9 +96,12 @@ def measure_factors(
     layers = layers_of(activations, from_logits, top_k)
     check_integer("permutations", permutations, 2, MOST_PERMUTATIONS)
     num_tokens, generator = len(layers[0]), np.random.default_rng(seed)
-    some, number = whole_documents(documents, num_tokens, seed)
+    number = np.arange(num_tokens)  # without documents each token is its own
+    if documents is not None:
+        number = Numbers("documents").assign(documents, num_tokens)
+    some = drawn_tokens(number, MOST_TOKENS, seed)
     columns = [_joint(Numbers(name).assign(one, num_tokens)[some]) for name, one in factors.items()]
-    within = _joint(number)
+    within = _joint(number[some])
     nothing, single = np.zeros(len(some), np.int64), np.arange(len(some))
     asked = []
     for column in columns:

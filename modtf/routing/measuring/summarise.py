@@ -66,14 +66,17 @@ def measure_tables(
     """
     label_probabilities(options.label_probs, np.ones(np.count_nonzero(tokens.counts)))  # before any work
     names = tuple(tokens.numbers["labels"].names) or None
+    if names and options.label_probs is not None and not isinstance(options.label_probs, str):
+        occur = np.array(names)[np.flatnonzero(tokens.counts)]  # in the order of their first tokens
+        probs = as_numbers(options.label_probs, "label_probs").ravel()[occur.argsort().argsort()]
+        options = replace(options, label_probs=probs)
     known = names or label_names
     watches: list[Watch] = []
     measured: list[LayerMeasures] = []
     placeholders: list[LayerTable] = []
     uneven = None
     for table in tables:
-        if not watches:
-            uneven = table.units.uneven()
+        uneven = uneven or table.units.uneven()  # a dense layer may have none
         watches.append(table.watch)
         if kind == "Experts":
             _find_in_all(table, top_k or 1)
@@ -103,10 +106,10 @@ def measure_tables(
 
 def _find_in_all(table: LayerTable, k: int) -> None:
     """Note which of the k > 1 experts of a token are the same for all tokens of a layer."""
-    use, watch = table.groups[1].sum(axis=(0, 1)), table.watch
-    if k > 1 and len(use) > k and not watch.alike and watch.num_tokens >= ENOUGH:
-        # A token gives 1/k to each of its experts, so this sum is reached only if every token chose it.
-        watch.in_all = set(table.module_numbers[use >= use.sum() / k * (1 - 1e-9)].tolist())
+    sent, watch = table.units.sent, table.watch
+    if k > 1 and len(sent) > k and not watch.alike and watch.num_tokens >= ENOUGH:
+        kept = round(float(table.groups[1].sum()))  # tokens that were not dropped: each gives 1 in all
+        watch.in_all = set(table.module_numbers[sent == kept].tolist())
 
 
 def _how_measured(
@@ -169,8 +172,8 @@ def measure_table(
         view = _view(name, A, probs, labels, measured, chance, too_few)
         views.append(replace(view, adjusted_by_chance=adjusted))
     # A single label has no other one to compare it with.
-    of_one_document = labels[(units.counts[labels] == 1) & (not units.num_several and len(labels) > 1)]
-    notes = _warnings(table.module_numbers, too_few, labels, counts, of_one_document, names)
+    of_one_unit = labels[(units.sizes[0, labels] == 1) & (len(labels) > 1)]
+    notes = _warnings(table.module_numbers, too_few, labels, counts, of_one_unit, names)
     dropped = max(round(float(seen.sum() - sizes.sum())), 0)
     return LayerMeasures(
         table.watch.number, labels, table.module_numbers, np.rint(sizes).astype(np.int64), units.sent,
@@ -301,7 +304,7 @@ def _warnings(
     too_few: NDArray[np.bool_],
     labels: Ints,
     counts: Array,
-    of_one_document: Ints,
+    of_one_unit: Ints,
     names: Sequence[str] | None,
 ) -> Iterator[str]:
     enough, frequent = TOKENS_PER_LABEL * len(labels), TOKENS_PER_LABEL * len(numbers)
@@ -313,8 +316,8 @@ def _warnings(
          "activation matrix."),
         (labels[(counts > 0).sum(axis=0) == 1], len(labels), "label", "occurred in only one group of tokens, "
          "so intervals leave out this uncertainty."),
-        (of_one_document, len(labels), "label", "occurred in only one document, so the effect of a label "
-         "cannot be separated from that of its document."),
+        (of_one_unit, len(labels), "label", "occurred in only one document or run, so the effect of a label "
+         "cannot be separated from that of its document or run."),
     ):  # fmt: skip
         if some.size:
             yield f"{_counted(some, total, what, names if what == 'label' else None)} {words}"

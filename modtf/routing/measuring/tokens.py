@@ -15,6 +15,7 @@ SLICE = 2**14  # tokens processed at a time: with 64 modules their gates take 8 
 MOST_LABELS = 2**14
 MISSING = frozenset(("", "nan", "NaN", "None", "<NA>"))  # texts that missing values become
 MOST_TOKENS = 2**15  # limit on the sampled tokens; with so many, the sampling noise is negligible
+DRAWN = 32  # documents that a sample has at least, if there are so many
 STRETCHES = 64  # stretches of tokens that stand for documents if there are neither documents nor labels
 SHORT = 8  # runs and stretches that are shorter on average do not stand for documents
 
@@ -348,24 +349,29 @@ def group_documents(documents: Ints, num_groups: int) -> Ints:
     return ((mixed >> np.uint64(33)) % np.uint64(num_groups)).astype(np.int64)
 
 
-def drawn_documents(sizes: Ints, most: int, seed: int) -> Ints:
-    """Return as many documents of these sizes, drawn at random, as have up to `most` tokens; at least one."""
-    order = np.random.default_rng(seed).permutation(len(sizes))
-    return order[: max(int((sizes[order].cumsum() <= most).sum()), 1)]
+def drawn_tokens(documents: Ints, most: int, seed: int) -> Ints:
+    """Return the places of up to `most` tokens, sorted: all, or those of documents drawn at random.
 
-
-def whole_documents(documents: ArrayLike | None, num_tokens: int, seed: int) -> tuple[Ints, Ints]:
-    """Return the tokens of randomly drawn documents, and the document of each of these tokens.
-
-    The number of tokens is at most `MOST_TOKENS`, unless the first drawn document has more. Without documents
-    each token is its own document.
+    A long document gives a stretch of its tokens, from a random one on, so that `DRAWN` documents fit.
     """
-    number = (
-        np.arange(num_tokens) if documents is None else Numbers("documents").assign(documents, num_tokens)
-    )
-    _, inverse, counts = np.unique(number, return_inverse=True, return_counts=True)
-    some = np.flatnonzero(np.isin(inverse, drawn_documents(counts, MOST_TOKENS, seed)))
-    return some, number[some]
+    if len(documents) <= most:
+        return np.arange(len(documents))
+    _, number, sizes = np.unique(documents, return_inverse=True, return_counts=True)
+    generator, kept = np.random.default_rng(seed), np.zeros_like(sizes)
+    order = generator.permutation(len(sizes))
+    taken = np.minimum(sizes, max(most // min(len(sizes), DRAWN), 1))
+    drawn = order[taken[order].cumsum() <= most]
+    kept[drawn] = taken[drawn]
+    place = count_within(number, np.zeros_like(sizes)) - generator.integers(sizes - taken + 1)[number]
+    return np.flatnonzero((place >= 0) & (place < kept[number]))
+
+
+def drawn_note(documents: Ints, some: Ints) -> str:
+    """Return a note on the tokens that `drawn_tokens` left out, or "" if there are none."""
+    number = len(np.unique(documents[some]))
+    how = f"from {plural(number, 'document')}" if number < len(some) else "at random"
+    left_out = len(some) < len(documents)
+    return f"{len(some)} of {len(documents)} tokens are used, drawn {how}." if left_out else ""
 
 
 def assumed_documents(labels: Ints | None, num_tokens: int) -> tuple[Ints, str]:

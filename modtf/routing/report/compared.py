@@ -14,6 +14,7 @@ from modtf.pages import page
 from modtf.pages.glossary import glossary_section
 from modtf.pages.pictures import Picture, start_at_zero
 from modtf.pages.text import in_a_row, text_table
+from modtf.routing.analyses.choices import check_same_tokens
 from modtf.routing.analyses.registry import Analysed
 from modtf.routing.drawing import GREY, draw_line, over_layers
 from modtf.routing.measuring import Estimate
@@ -52,41 +53,28 @@ def check_comparable(routings: Sequence[Routing], paths: Sequence[str]) -> list[
     Raises:
         ValueError: if some of several files hold counts, or not the same tokens and layers as the first.
     """
-    for path, routing in zip(paths, routings, strict=True):
-        if len(routings) > 1 and not routing.has_tokens:
+    first, texts = routings[0], list[str]()
+    for path, routing in zip(paths[1:], routings[1:], strict=True):
+        check_same_tokens(routing, first, path, paths[0])
+        layers, expected = routing.activations.shape[0], first.activations.shape[0]
+        if layers != expected:
             raise ValueError(
-                f"{path} holds counts; expected tokens, because models are compared token by token."
-            )
-        _check_same_tokens(routing, routings[0], path, paths[0])
-    texts = [paired_layers(routing.names, routings[0].names) for routing in routings]
-    return [f"{path} and {paths[0]}: {text}" for path, text in zip(paths, texts, strict=True) if text]
-
-
-def _check_same_tokens(routing: Routing, first: Routing, path: str, first_path: str) -> None:
-    """Raises `ValueError` unless both routed the same tokens of the same documents, in the same layers."""
-    sizes = {
-        "tokens": (routing.num_tokens, first.num_tokens),
-        "layers": (routing.activations.shape[0], first.activations.shape[0]),
-    }
-    for what, (number, other) in sizes.items():
-        if number != other:
-            raise ValueError(
-                f"{path} has {number} {what}, but {first_path} has {other}; expected the same {what} in the "
+                f"{path} has {layers} layers, but {paths[0]} has {expected}; expected the same layers in the "
                 "same order."
             )
-    pairs = {
-        "labels": (routing.labels, first.labels),
-        "documents": (routing.documents, first.documents),
-        "document names": (routing.document_names, first.document_names),
-        "tokens": (routing.factors.get("token"), first.factors.get("token")),
-        "label names": (routing.names.labels, first.names.labels),
-    }
-    for what, (ours, theirs) in pairs.items():
-        if not np.array_equal(ours, theirs):  # type: ignore[arg-type]
-            raise ValueError(
-                f"{path} and {first_path} have different {what}; expected the same tokens in the same "
-                "order. Run both models on the same texts."
-            )
+        for what, ours, theirs in (
+            ("labels", routing.labels, first.labels),
+            ("label names", routing.names.labels, first.names.labels),
+            ("documents", routing.documents, first.documents),  # one may lack them
+        ):
+            if not np.array_equal(ours, theirs):  # type: ignore[arg-type]
+                raise ValueError(
+                    f"{path} and {paths[0]} have different {what}; expected the same tokens in the same "
+                    "order. Run both models on the same texts."
+                )
+        if text := paired_layers(routing.names, first.names):
+            texts.append(f"{path} and {paths[0]}: {text}")
+    return texts
 
 
 def write_comparison(

@@ -18,7 +18,7 @@ from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import Factor, measure_factors
 from modtf.routing.measuring.layers import Ints, choices_of
 from modtf.routing.measuring.summarise import Progress
-from modtf.routing.measuring.tokens import dealt, whole_documents
+from modtf.routing.measuring.tokens import MOST_TOKENS, dealt, drawn_note, drawn_tokens
 from modtf.routing.measuring.watch import measured_layers
 from modtf.routing.names import Names
 from modtf.routing.reading import text_of
@@ -54,8 +54,12 @@ MARKS = str.maketrans({"\u0120": " ", "\u2581": " ", "\u010a": "\u21b5\n", "\r":
 
 def followed_sections(routing: Routing, out: Path, seed: int, progress: Progress) -> list[page.Section]:
     """Sections on what routing follows, as far as the file knows; writes their tables and picture."""
+    if not routing.has_tokens:
+        return []
     sections: list[page.Section] = []
-    if routing.has_tokens and len(routing.factors) > 1:
+    some, documents = _drawn(routing, seed)
+    note = [text] if (text := drawn_note(documents, some)) else []
+    if len(routing.factors) > 1:
         rows = measure_factors(
             routing.factors, routing.activations, documents=routing.documents, permutations=5, seed=seed,
             progress=progress,
@@ -63,13 +67,19 @@ def followed_sections(routing: Routing, out: Path, seed: int, progress: Progress
         picture = draw_factors(rows, routing.names)
         write_table(out / "factors.csv", picture.table)
         image = shown(picture, out, "factors.csv")
-        sections.append(page.Section("What routing follows", [FOLLOWS], content=[image]))
-    if routing.has_tokens and "token" in routing.factors:
+        sections.append(page.Section("What routing follows", [FOLLOWS, *note], content=[image]))
+    if "token" in routing.factors:
         table = top_tokens(routing, seed)
         write_table(out / "tokens.csv", table)
         best = page.Table(table.sort_values("bits", ascending=False, kind="stable"), "tokens.csv", SHOWN)
-        sections.append(page.Section("Tokens of experts", [TOPS], content=[best]))
+        sections.append(page.Section("Tokens of experts", [TOPS, *note], content=[best]))
     return sections
+
+
+def _drawn(routing: Routing, seed: int) -> tuple[Ints, Ints]:
+    """Return the tokens that `measure_factors` uses, and the document of every token of the file."""
+    documents = np.arange(routing.num_tokens) if routing.documents is None else routing.documents
+    return drawn_tokens(documents, MOST_TOKENS, seed), documents
 
 
 def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
@@ -92,7 +102,7 @@ def draw_factors(rows: Sequence[Factor], names: Names) -> Picture:
 def top_tokens(routing: Routing, seed: int) -> pd.DataFrame:
     """A row per layer and expert: layer, expert, choices (of tokens for it), bits, top_tokens."""
     tokens, layers = routing.factors["token"], routing.layers
-    some, documents = whole_documents(routing.documents, len(tokens), seed)
+    some, documents = _drawn(routing, seed)
     ids, cell = np.unique(tokens[some], return_inverse=True)
     words = [text_of(one, routing.words) for one in ids.tolist()]
     rows = []
@@ -100,7 +110,7 @@ def top_tokens(routing: Routing, seed: int) -> pd.DataFrame:
     for place in measured_layers(layers, some):
         layer = layers[place]
         (token, expert), number = choices_of(layer, some), layer.num_modules
-        cells, others = cell[token], dealt(cell, documents, generator)[token]
+        cells, others = cell[token], dealt(cell, documents[some], generator)[token]
         everywhere = np.bincount(cells, minlength=len(ids)) / len(cells)
         total = np.bincount(expert, minlength=number)
         both = [_excess(expert, of, total, everywhere) for of in (others, cells)]
@@ -174,14 +184,13 @@ def passages_section(routing: Routing, chosen: int, seed: int) -> list[page.Sect
         return []
     starts = passages_of(routing)
     shown = [np.arange(start, end) for start, end in starts]
-    some, documents = whole_documents(routing.documents, routing.num_tokens, seed)
-    if routing.documents is None:
-        documents = np.zeros_like(documents)  # each token would be its own document
+    documents = np.zeros(routing.num_tokens, np.int64) if routing.documents is None else routing.documents
+    some = drawn_tokens(documents, MOST_TOKENS, seed)
     ids, layers = routing.factors["token"], routing.layers
     names, experts, places = [], [], measured_layers(layers, some)
     for place in places:
         first = [ordered_choices(layers[place], tokens)[:, 0] for tokens in (*shown, some)]
-        value, chance = neighbours(first[-1], documents)
+        value, chance = neighbours(first[-1], documents[some])
         numbers = np.append(layers[place].module_numbers, -1)  # a token without an expert has -1
         experts.append([numbers[one].tolist() for one in first[:-1]])
         name = routing.names.layer(place)

@@ -9,6 +9,7 @@ from pyarrow import parquet
 
 import modtf
 from modtf.routing.measuring import Experts
+from modtf.routing.report.compared import check_comparable
 
 TOKENS = 60
 GATES = np.random.default_rng(0).dirichlet(np.ones(4), TOKENS)
@@ -217,3 +218,19 @@ def test_text_tokens_are_words():
     assert routing.predicted is not None
     assert [routing.words[one] for one in routing.factors["token"]] == WORDS.tolist()
     assert [routing.words[one] for one in routing.predicted] == after.tolist()
+
+
+def test_ids_of_tokens_do_not_depend_on_predictions():
+    """So that checkpoints with other predictions are known to have the same tokens."""
+    both = [LIST | {"tokens": WORDS, "predicted_tokens": np.roll(WORDS, -1)}]
+    both.append(LIST | {"tokens": WORDS, "predicted_tokens": np.array(["a", "it"])[HALF]})
+    one, other = map(modtf.read_routing, both)
+    np.testing.assert_array_equal(one.factors["token"], other.factors["token"])
+    assert other.words == ("and", "cat", "of", "the", "a", "it")
+    assert check_comparable([one, other], ["one", "other"]) == []
+    assert modtf.analyse_routing(one, "saturation", against=other, permutations=2).found
+    wrong = modtf.read_routing(LIST | {"tokens": np.char.add(WORDS, "s")})  # other words, the same ids
+    with pytest.raises(ValueError, match="wrong and one have different texts of tokens from token 0 on"):
+        check_comparable([one, wrong], ["one", "wrong"])
+    with pytest.raises(ValueError, match="against and routing have different texts of tokens"):
+        modtf.analyse_routing(one, "saturation", against=wrong)

@@ -224,3 +224,12 @@ def test_the_number_of_experts_that_is_assumed_is_no_fact_about_the_router():
         found = modtf.analyse_routing(routing, ["load", "coactivation"], permutations=2)
         assert words is None or words in found.missing["coactivation"]
         assert (ONE_ASSUMED in found.found["load"].notes) == (top_k is None)
+
+
+def test_long_documents_of_large_files_give_a_stretch(monkeypatch):
+    monkeypatch.setattr("modtf.routing.analyses.choices.MOST_CHOICES", 4 * 600)
+    arrays = ignorant(0)
+    assert arrays["experts"].shape == (2, 1200, 2)
+    data = read_choices(modtf.read_routing(arrays | {"documents": np.arange(1200) // 400}))
+    assert np.bincount(data.documents).tolist() == [200] * 3
+    assert data.notes == ("600 of 1200 tokens are used, drawn from 3 documents.",)

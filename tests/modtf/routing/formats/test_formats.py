@@ -224,6 +224,20 @@ def test_stale_rows_of_sglang_are_left_out():
     np.testing.assert_array_equal(routing.activations.experts, experts[:, kept])
 
 
+def test_answers_to_one_prompt_are_named():
+    """GRPO samples several answers for each prompt."""
+    batch = writers.verl_batch()
+    number = len(batch["input_ids"])
+    routing = modtf.read_routing(
+        batch | {"prompts": np.arange(2 * number).reshape(number, 2)}, num_experts=16
+    )
+    with pytest.warns(
+        UserWarning, match=rf"{number - 1} of {number} rows of .* repeat a prompt\. .*--documents="
+    ):
+        again = modtf.read_routing(batch | {"prompts": np.zeros((number, 2), int)}, num_experts=16)
+    np.testing.assert_array_equal(again.documents, routing.documents)
+
+
 #: format -> an object in memory with the experts [tokens, k] in one layer
 WRAPPED = {
     "verl": lambda e: {

@@ -159,3 +159,34 @@ def test_the_lines_of_the_guide_flatten_nested_layouts():
         np.testing.assert_array_equal(routing.labels, np.array([0, 1, 0])[writers.DOCUMENTS])
     counts = modtf.read_routing(list(names["layer_count_rows"](runs)), **E).activations.counts
     np.testing.assert_array_equal(counts, writers.COUNTS)
+
+
+def csv_routing(tmp_path, tokens, line="{},{}", header="tokens,experts"):
+    lines = [line.format(token, place % 3) for place, token in enumerate(tokens)]
+    (tmp_path / "x.csv").write_text("\n".join(["# a comment", "", header, *lines, ""]))
+    return modtf.read_routing(tmp_path / "x.csv", num_experts=3)
+
+
+@pytest.mark.parametrize(
+    "tokens", [["##ing", "#", "a"], [" the", "the", " "], ["[CLS]", "a", "[SEP]"], ["[CLS]", "[3]", "[a"]]
+)
+def test_texts_of_a_csv_stay_as_they_are(tokens, tmp_path):
+    """No row is a comment, no space is lost, and brackets alone make no list."""
+    routing = csv_routing(tmp_path, 4 * tokens)
+    assert routing.words is not None
+    assert [routing.words[one] for one in routing.factors["token"]] == 4 * tokens
+
+
+def test_spaces_around_values_of_a_csv(tmp_path):
+    """Numbers may have them. Behind every comma, also of the header, they are no part of the values."""
+    routing = csv_routing(tmp_path, ["a", " b"] * 6, line="{}, {} ", header=" tokens ,experts")
+    assert routing.words == (" b", "a")
+    routing = csv_routing(tmp_path, "ab" * 6, line='{}, "[{}, 2]"', header="tokens, experts")
+    assert routing.activations.shape == (1, 12, 3)
+
+
+@pytest.mark.parametrize("text", ["", "# a comment\n", "token,layer,expert\n\n"])
+def test_a_csv_without_rows(text, tmp_path):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(ValueError, match=r"x\.csv cannot be read as table: the file has no rows"):
+        modtf.read_routing(tmp_path / "x.csv", **E)

@@ -219,3 +219,16 @@ def test_names_in_place_of_numbers():
     np.testing.assert_allclose(found.mass.activation, expected.mass.activation[[1, 2, 0]])
     with pytest.raises(ValueError, match="Some chunks have labels as names and some as numbers"):
         measure_activations([(gates, labels), (gates, names[labels])])
+
+
+def test_label_probs_are_in_the_order_of_the_alphabet_if_names_come_in_chunks():
+    gates, numbers = draw_tokens(SPECIALISED, 600, 0)
+    numbers, probs = np.sort(numbers), [0.7, 0.2, 0.1]
+    names = np.array(["code", "law", "verse"])[numbers]
+    parts = [slice(400, 600), slice(0, 200), slice(200, 400)]  # the last label comes first
+    chunks = [(gates[part], names[part]) for part in parts]
+    (found,) = measure_activations(chunks, label_probs=probs, permutations=0)
+    (expected,) = measure_activations(gates, names, label_probs=probs, permutations=0)
+    np.testing.assert_allclose(found.hard.use, expected.hard.use)
+    assert found.label_names != expected.label_names
+    assert "code = 0.7" in found.how

@@ -264,3 +264,22 @@ def test_the_chance_level_is_too_high_where_documents_of_one_label_are_longer():
     values = [uneven(10, seed).hard.values["adjusted_mutual_information"] for seed in range(100)]
     assert sum(value.value < value.chance_low for value in values) > 20
     assert not any(value.value > value.chance_high for value in values)
+
+
+def test_labels_with_longer_documents_are_named_if_the_first_layer_routes_nothing():
+    documents = np.repeat(np.arange(40), np.where(np.arange(40) % 2, 100, 10))
+    experts = np.random.default_rng(0).integers(4, size=(2, len(documents), 1))
+    experts[0] = -1
+    (layer,) = measure_activations(
+        experts=experts, num_experts=4, labels=documents % 2, documents=documents, permutations=2
+    )
+    assert any("of the label 1 are 10 times as long as those of 0" in note for note in layer.warnings)
+
+
+@pytest.mark.parametrize(("runs", "said"), [(1, True), (2, False)])
+def test_labels_with_one_run_in_one_document_are_named(runs, said):
+    """A concatenated text: nothing can be exchanged."""
+    labels = np.tile(np.repeat(np.arange(3), 100), runs)
+    (layer,) = measure_activations(np.eye(3)[labels], labels, documents=0 * labels, permutations=10)
+    words = "All 3 labels occurred in only one document or run,"
+    assert any(text.startswith(words) for text in layer.warnings) is said

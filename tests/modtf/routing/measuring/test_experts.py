@@ -207,3 +207,15 @@ def test_weights_of_all_experts_may_have_two_orders():
         )
         assert np.allclose(layer.mass.activation, expected.mass.activation) == right
         assert any("have all 4 experts, so weights may be" in text for text in layer.warnings) == ambiguous
+
+
+def test_an_expert_that_is_the_only_one_of_some_tokens_is_not_the_expert_of_all():
+    """Half of the tokens give all of their weight to expert 0, the others nothing."""
+    experts = np.tile([[0, -1], [1, 2], [0, -1], [2, 3]], (50, 1))
+    for first, said in (([0, -1], False), ([0, 3], True)):
+        experts[1::2, 0] = 0 if said else experts[1::2, 0]
+        experts[::2] = first
+        (layer,) = measure_activations(
+            labels=np.arange(200) % 2, experts=experts, num_experts=4, permutations=2
+        )
+        assert any("Every token goes to expert 0" in text for text in layer.warnings) is said

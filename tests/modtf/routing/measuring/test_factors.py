@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from modtf.routing.measuring import factors as module
 from modtf.routing.measuring import measure_factors
-from modtf.routing.measuring import tokens as module
+from modtf.routing.measuring.tokens import drawn_tokens
 
 TOKENS = 4000
 GENERATOR = np.random.default_rng(0)
@@ -158,10 +159,23 @@ def test_factors_that_permutation_cannot_change_tell_nothing(factor):
 
 def test_no_more_tokens_are_looked_at_than_are_needed(monkeypatch):
     monkeypatch.setattr(module, "MOST_TOKENS", 1000)
-    some, _ = module.whole_documents(DOCUMENTS, len(DOCUMENTS), seed=0)
+    some = drawn_tokens(DOCUMENTS, 1000, seed=0)
     assert len(some) == 1000
     assert (np.bincount(DOCUMENTS[some])[np.unique(DOCUMENTS[some])] == 20).all()
     assert found(FACTORS["token"][:, np.newaxis] % 4)["token"].marginal == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("number", "most", "each"), [(100, 3200, 100), (3, 3200, 1066), (3, 90_000, 30_000)])
+def test_long_documents_give_a_stretch_of_their_tokens(number, most, each):
+    """Documents are interleaved, 32 or all of them are drawn, and some stretches begin late."""
+    documents = np.arange(number * 30_000) % number
+    some = drawn_tokens(documents, most, seed=0)
+    assert (np.diff(some) > 0).all()
+    kept, sizes = np.unique(documents[some], return_counts=True)
+    assert sizes.tolist() == [each] * min(number, 32)
+    places = [some[documents[some] == one] for one in kept]
+    assert all((np.diff(one) == number).all() for one in places)
+    assert (each == 30_000) == all(one[0] < number for one in places)
 
 
 def test_bad_input():

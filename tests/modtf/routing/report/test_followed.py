@@ -68,6 +68,14 @@ def test_factors_side_by_side_and_top_tokens(arrays, tmp_path):
     assert "&lt;word 3&gt;" in text
 
 
+def test_a_note_says_how_many_tokens_are_used(arrays, tmp_path, monkeypatch):
+    for file in ("measuring.factors", "report.sections"):
+        monkeypatch.setattr(f"modtf.routing.{file}.MOST_TOKENS", 1000)
+    assert run(tmp_path, arrays).count("1000 of 4000 tokens are used, drawn from 50 documents.") == 2
+    without = {name: values for name, values in arrays.items() if name != "documents"}
+    assert run(tmp_path, without).count("1000 of 4000 tokens are used, drawn at random.") == 2
+
+
 def test_tokens_beyond_the_names_are_shown_as_ids(arrays):
     """A model's vocabulary may have more ids than the tokenizer has texts."""
     short = {**arrays, "token_names": arrays["token_names"][:39]}

@@ -51,6 +51,14 @@ def test_passages_are_long_documents_of_different_labels():
     assert "From token 0" in shown(data, 0)
 
 
+def test_drawn_tokens_of_a_text_without_documents_are_neighbours(monkeypatch):
+    monkeypatch.setattr("modtf.routing.report.sections.MOST_TOKENS", 40)
+    without = {
+        name: values for name, values in arrays(token_names=np.array(WORDS)).items() if name != "documents"
+    }
+    assert "Layer 1: the same first expert for 0.0% of neighbours, " in shown(without)
+
+
 def test_without_texts_there_are_no_passages():
     assert not passages_section(modtf.read_routing(arrays()), 0, 0)
 
