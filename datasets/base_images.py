@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 
 from modtf.base.extras import need
+from modtf.base.words import one_line
 
 BATCH = 1_000  # images read at once
 
@@ -53,7 +54,7 @@ def read_prepared(name: str, split: str, instead: str) -> tuple[np.ndarray, np.n
         dataset = tfds.builder(name).as_dataset(split=split, batch_size=BATCH, shuffle_files=False)
         batches = list(tfds.as_numpy(dataset))
     except Exception as error:  # any failure of a disk or a description
-        words = " ".join(str(error).split(". ")[0].split())[:120]
+        words = one_line(str(error).split(". ")[0], 120)
         raise ValueError(
             f"{name} is not on this machine ({words}). Prepare it on a machine with a network by "
             f"tensorflow_datasets.load({name!r}), or choose {instead}, which needs no network."

@@ -7,11 +7,10 @@ import numpy as np
 from keras import ops
 
 from modtf.base.plugins import line_in
+from modtf.base.words import one_line
 from modtf.tasks.observed import at_place
 from modtf.tasks.population import Population
 from modtf.xla.switches import is_traced
-
-LONGEST = 300  # characters of a quoted error
 
 
 def check_rules(rule, num_rules: int) -> None:
@@ -99,9 +98,8 @@ def _explained(model, inputs, rule):
     try:
         outputs = dict(model.forward(inputs, rule))
     except Exception as error:
-        words = " ".join(str(error).split())[:LONGEST]
         line = line_in(error, inspect.getsourcefile(type(model)) or "")
-        raise ValueError(f"{made} failed{line}: {type(error).__name__}: {words}") from error
+        raise ValueError(f"{made} failed{line}: {type(error).__name__}: {one_line(error)}") from error
     if "target" not in outputs:
         raise ValueError(f"{made} returned {', '.join(map(str, outputs))}; expected a target among them.")
     for place in model.routers:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from modtf.base.plugins import line_in
 from modtf.base.registry import Registry, check_known_options, options_of_function
+from modtf.base.words import one_line
 from modtf.models.initial import blank_examples, reproducible
 from modtf.models.routers import ROUTERS
 from modtf.tasks.task import Task, science_hash
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import keras
 
 ARGUMENTS = ("task", "width", "seed")  # before the options
-LONGEST = 300  # characters of a quoted error
 
 
 def check_model(name: str, function: Any) -> None:
@@ -94,9 +94,9 @@ def explained(name: str, made_by: Any) -> Iterator[None]:
     except Exception as error:
         text = re.sub(r"\x1b\[\d*m|Exception encountered when calling [^\n]*|\n+Arguments received.*", "",
                       str(error), flags=re.DOTALL)  # fmt: skip
-        text = " ".join(text.split())[:LONGEST]
         place = line_in(error, inspect.getsourcefile(inspect.unwrap(made_by)) or "")
-        raise ValueError(f"The model {name!r} failed{place}: {type(error).__name__}: {text}") from error
+        what = f"{type(error).__name__}: {one_line(text)}"
+        raise ValueError(f"The model {name!r} failed{place}: {what}") from error
 
 
 def hash_of_source(thing: Any) -> str | None:

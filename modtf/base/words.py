@@ -18,6 +18,11 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" + ("" if count == 1 else "s")
 
 
+def one_line(error: object, longest: int = 300) -> str:
+    """Return the words of an error or another text in one line of so many characters."""
+    return " ".join(str(error).split())[:longest]
+
+
 def in_a_row(words: Sequence[str]) -> str:
     """Return words with commas, and "and" before the last.
 

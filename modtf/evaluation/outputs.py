@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from modtf.base.cache import Cache
+from modtf.base.words import one_line
 from modtf.evaluation.batches import alike, first_batches
 from modtf.models.base import ModularModel
 from modtf.models.routers.base import Router
@@ -23,7 +24,6 @@ from modtf.tasks.task import Task
 EXAMPLES = 2
 _kept_examples = Cache(8)  # several models share them, since TensorFlow prepares each pipeline anew
 TOLERANCE = 1e-3  # of the sum of an activation, for models in half precision
-LONGEST = 300  # characters of an error from a user's model
 
 
 def find_outputs(model: keras.Model, population: Population) -> dict[str, int]:
@@ -87,7 +87,7 @@ def check_conditions(model: keras.Model, population: Population, evaluation: Eva
         try:
             _check_outputs(model, population, **condition.stream_options())
         except Exception as error:
-            message = f"The model fails under the condition {condition.name!r}: {_words(error)}"
+            message = f"The model fails under the condition {condition.name!r}: {one_line(error)}"
             raise ValueError(message) from error
 
 
@@ -102,7 +102,7 @@ def failures_explained(model: keras.Model, population: Population, evaluation: E
         check_conditions(model, population, evaluation)
         raise ValueError(
             "The model works on two examples, but fails on the batches of an evaluation as a compiled "
-            f"program. {type(error).__name__}: {_words(error)}. Write it with keras.ops only, for any "
+            f"program. {type(error).__name__}: {one_line(error)}. Write it with keras.ops only, for any "
             "number of examples."
         ) from error
 
@@ -116,7 +116,7 @@ def _check_outputs(model: keras.Model, population: Population, **condition: Any)
     except Exception as error:
         raise ValueError(
             f"The model fails on {EXAMPLES} examples of {population.describe()} ({shapes}): "
-            f"{type(error).__name__}: {_words(error)}"
+            f"{type(error).__name__}: {one_line(error)}"
         ) from error
     if not isinstance(outputs, dict) or "target" not in outputs:
         received = sorted(map(str, outputs)) if isinstance(outputs, dict) else type(outputs).__name__
@@ -187,7 +187,7 @@ def _numbers(name: str, output: Any) -> np.ndarray:
     except Exception as error:  # backends raise many errors on values they cannot read
         raise ValueError(
             f"The model's {name!r} is of type {type(output).__name__}; expected a tensor of real numbers "
-            f"({_words(error)}). Leave out outputs that the model does not have."
+            f"({one_line(error)}). Leave out outputs that the model does not have."
         ) from error
     if not np.isfinite(values).all():
         raise ValueError(
@@ -195,7 +195,3 @@ def _numbers(name: str, output: Any) -> np.ndarray:
             "diverged. Check the initial weights, and look for a logarithm of 0 or a division by 0."
         )
     return values
-
-
-def _words(error: Exception) -> str:
-    return " ".join(str(error).split())[:LONGEST]

@@ -8,6 +8,7 @@ import keras
 
 from modtf.base.checks import check_choice, check_integer, check_names, check_path, check_type
 from modtf.base.files import check_file_writable
+from modtf.base.words import one_line
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.outputs import find_outputs
 from modtf.models.architectures import ARCHITECTURES
@@ -181,7 +182,7 @@ def load_model(path: str | Path) -> keras.Model:
         check_model_file(path)
         return keras.saving.load_model(path, safe_mode=True)
     except Exception as error:  # Keras, HDF5 and zip raise many errors on a damaged file
-        reason = " ".join(str(error).split())[:500] or type(error).__name__
+        reason = one_line(error, 500) or type(error).__name__
         raise ValueError(
             f"{path} cannot be read as a model ({reason}). Expected a file that model.save('x.keras') wrote."
         ) from error

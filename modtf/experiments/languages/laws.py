@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from modtf.experiments.languages.family import CLASSES, FUNCTION_WORDS, SWITCH_PLACES
+from modtf.experiments.languages.family import CLASSES, FUNCTION_WORDS
 from modtf.tasks.task import Task
 
 COMMON_SHARE = {"rows": 0.1, "classes": 0.05}  # of the unigram in every row
@@ -19,17 +19,6 @@ class Corpus:
     rows: Array  # p(next word | language, word), [R, V, V]
     changed: Array  # the same, where half of the words follow other frequencies of the language
     start: Array  # the stationary law of `rows`, [R, V]: a document's first word
-
-    @property
-    def entropy(self) -> float:
-        """The mean entropy of the next word in nats, given the language and the word before."""
-        each = -(self.rows * np.log(self.rows)).sum(axis=2)
-        return float((self.start * each).sum(axis=1).mean())
-
-    @property
-    def words(self) -> Array:
-        """Return the frequencies of words [V] in documents of all languages."""
-        return self.start.mean(axis=0)
 
 
 def corpus_of(task: Task) -> Corpus:
@@ -82,50 +71,3 @@ def stationary(rows: Array) -> Array:
     size = len(rows)
     equations = np.vstack([rows.T - np.eye(size), np.ones(size)])
     return np.linalg.lstsq(equations, np.append(np.zeros(size), 1.0), rcond=None)[0]
-
-
-def bayes(corpus: Corpus, words: NDArray[np.integer], switches: bool = False) -> Array:
-    """Return the next-word law of a predictor that knows all languages but must infer which one it reads.
-
-    It is the best predictor without the language. With `switches` it is a hidden chain over pairs of the
-    language and the place of the change.
-
-    Args:
-        corpus: the languages, R.
-        words: documents [G, T].
-        switches: whether documents change their language once, at a uniform place in `SWITCH_PLACES`.
-
-    Returns:
-        [G, T - 1, V], the law of words 1 .. T - 1.
-    """
-    languages, length = len(corpus.rows), words.shape[1]
-    places = np.arange(SWITCH_PLACES[0], SWITCH_PLACES[1] + 1) if switches else np.array([length])
-    # states: (first language, place of the change, second language)
-    first, place, second = (
-        x.ravel() for x in np.meshgrid(range(languages), places, range(languages), indexing="ij")
-    )
-    possible = (first != second) if switches else (first == second)
-    first, place, second = first[possible], place[possible], second[possible]
-    logs = np.log(corpus.start[first][:, words[:, 0]]).T  # [G, states]
-    laws = np.empty([len(words), length - 1, corpus.rows.shape[1]])
-    for t in range(length - 1):
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        now = np.where(t + 1 < place, first, second)
-        by_language = weights @ np.eye(languages)[now]
-        by_language /= by_language.sum(axis=1, keepdims=True)
-        laws[:, t] = np.einsum("gr,rgv->gv", by_language, corpus.rows[:, words[:, t]])
-        logs = logs + np.log(corpus.rows[now[None], words[:, t, None], words[:, t + 1, None]])
-    return laws
-
-
-def excess(law: Array, predicted: Array) -> Array:
-    """Return KL(law, predicted) in nats over the last axis."""
-    return (law * np.log(law / predicted)).sum(axis=-1)
-
-
-def blind_excess(corpus: Corpus) -> float:
-    """Return the excess of the best predictor that sees the last word alone, and not the language."""
-    joint = corpus.start[:, :, None] * corpus.rows / len(corpus.rows)
-    bigram = joint.sum(axis=0)
-    bigram /= bigram.sum(axis=1, keepdims=True)
-    return float((corpus.start * excess(corpus.rows, bigram)).sum(axis=1).mean())

@@ -102,8 +102,8 @@ class LanguageModel(ModularModel):
             router = self.make_router(self.num_rules, use_bias=False, place=place)
             if router.sees_batch:
                 raise ValueError(
-                    f"The router {self.variant!r} compares the tokens of a batch, so it would see later words "
-                    "of a document. Choose another one for a language model."
+                    f"The router {self.variant!r} compares the tokens of a batch, so it would see later "
+                    "words of a document. Choose another one for a language model."
                 )
             if total and router.num_modules > 1:
                 raise ValueError(

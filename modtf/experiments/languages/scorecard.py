@@ -116,7 +116,7 @@ def _card(version: str, routers: Sequence[str], preset: Preset, rates: tuple[flo
 
 
 _family, _task = FAMILIES["languages"], Task("languages")
-FULL = _card("modtf-languages-1", [*LEARNED, *OTHERS], _family.published(_task), RATES)
+FULL = _card("modtf-languages-2", [*LEARNED, *OTHERS], _family.published(_task), RATES)
 SMOKE = _card(
-    "modtf-languages-1-smoke", ["dense", "top-1, penalty", *OTHERS][:4], _family.smoke(_task), RATES[:2]
+    "modtf-languages-2-smoke", ["dense", "top-1, penalty", *OTHERS][:4], _family.smoke(_task), RATES[:2]
 )

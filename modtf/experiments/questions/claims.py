@@ -15,7 +15,8 @@ from modtf.analysis.learned import has_learned
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
-from modtf.experiments.questions.sets import DIGITS, MAIN, PLAIN, PUBLISHED_EXAMPLES, SQOOP, TREES, number
+from modtf.experiments.questions.digits import MAIN, PUBLISHED_EXAMPLES
+from modtf.experiments.questions.sets import DIGITS, PLAIN, SQOOP, TREES, number
 from modtf.metrics import MEASURES
 
 LEARNED = 10.0  # % error in distribution; above it, other combinations are not judged

@@ -10,8 +10,9 @@ from modtf.analysis.figures.layout import MOST_SERIES, Look, by_variant, joined,
 from modtf.analysis.figures.registry import HELPS, SIZE
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
+from modtf.experiments.questions.digits import PUBLISHED_EXAMPLES
 from modtf.experiments.questions.question import VALUES, find_combinations
-from modtf.experiments.questions.sets import DIGITS, PUBLISHED_EXAMPLES, SETS, SQOOP, number
+from modtf.experiments.questions.sets import DIGITS, SETS, SQOOP, number
 from modtf.pages.pictures import GREY
 from modtf.pages.text import plural
 

@@ -1,8 +1,8 @@
 """The families of questions, and the sets of libraries and networks that claims and figures compare."""
 
 from modtf.analysis.labels import parse_options
+from modtf.experiments.questions.digits import MAIN
 
-MAIN = ("all_all_all", "all_group_group", "group_all_all", "group_group_group", "sub_sub_sub")
 #: name of a figure -> its libraries, as in the figures of the released code
 SETS = {
     "main": MAIN,
@@ -12,7 +12,6 @@ SETS = {
     "classifier": ("all_all_all", "all_all_group", "all_all_sub", "group_all_all"),
 }
 DIGITS, SQOOP = "vqa_mnist", "sqoop"
-PUBLISHED_EXAMPLES = 210_000
 TREES = ("all_all_all_bn", "all_sub_all_bn")
 PLAIN = ("film", "mac")
 

@@ -64,9 +64,10 @@ def main(arch, path):
     for one, other in zip(weights, expected[1], strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     measure = EvaluateCallback._measure
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EvaluateCallback, "_measure", interrupted(measure, step=12))
-        trained(checkpoint=path)
+        with pytest.raises(KeyboardInterrupt):
+            trained(checkpoint=path)
     resumed = trained(checkpoint=path)
     np.testing.assert_equal(resumed[1], weights)
     assert resumed[0]["loss"][-1] == pytest.approx(history["loss"][-1], rel=1e-5)

@@ -218,10 +218,14 @@ def test_bad_options(variant, options, message):
         modtf.build(TASK, variant, WIDTH, **options)
 
 
-def test_sums_of_attention_stay_in_float32():
+def test_sums_of_attention_stay_in_float32(monkeypatch):
     model = modtf.build(TASK, "modular", WIDTH, dtype="mixed_bfloat16")
-    seen = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(network, "attend", lambda *heads: seen.extend(heads) or attend(*heads))
-        model(batch(TASK)[0])
-    assert {each.dtype.name for each in seen} == {"float32"}
+    seen = set()
+
+    def attended(*heads):
+        seen.update(head.dtype.name for head in heads)
+        return attend(*heads)
+
+    monkeypatch.setattr(network, "attend", attended)
+    model(batch(TASK)[0])
+    assert seen == {"float32"}
