@@ -306,9 +306,9 @@ def _differences(routing: Routing, other: Routing) -> Iterator[tuple[str, NDArra
             used, place = np.unique(ids, return_inverse=True)
             texts, others = ([text_of(one, some.words) for one in used.tolist()] for some in both)
             yield "texts of tokens", (np.array(texts) != np.array(others))[place]
-    documents, others = (_named_documents(one) for one in both)
-    if documents is not None and others is not None:
-        yield "documents", documents != others
+    documents, other_documents = (_named_documents(one) for one in both)
+    if documents is not None and other_documents is not None:
+        yield "documents", documents != other_documents
 
 
 def _named_documents(routing: Routing) -> NDArray[Any] | None:

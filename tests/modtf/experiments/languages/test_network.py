@@ -220,7 +220,7 @@ def test_bad_options(variant, options, message):
 
 def test_sums_of_attention_stay_in_float32(monkeypatch):
     model = modtf.build(TASK, "modular", WIDTH, dtype="mixed_bfloat16")
-    seen = set()
+    seen: set[str] = set()
 
     def attended(*heads):
         seen.update(head.dtype.name for head in heads)
