@@ -18,7 +18,7 @@ from absl import flags
 from modtf.analysis import Study, print_judged
 from modtf.analysis.claims.judge import learning_words, print_claims
 from modtf.analysis.figures import FIGURES
-from modtf.analysis.labels import CHECKPOINT_WORDS
+from modtf.analysis.labels import CHECKPOINT_WORDS, variant_label
 from modtf.analysis.report.sections import findings
 from modtf.analysis.report.write import FOLDERS, write_report
 from modtf.analysis.rows import CHOICES
@@ -120,10 +120,10 @@ def read(folders: list[str], values: flags.FlagValues) -> Study:
         remove_left(place)
     if not values.variant:
         return study
-    routers = study.results["router"]
     for name in values.variant:
-        check_choice("--variant", name, sorted(routers.unique()))
-    return study.part(variant=study.results.loc[routers.isin(values.variant), "variant"].unique())
+        check_choice("--variant", name, sorted(study.results["router"].unique()))
+    cells = [cell.cell for cell in study.cells if cell.cell["variant"] in values.variant]  # unfinished, too
+    return study.part(variant=[variant_label(of["variant"], of["model_options"]) for of in cells])
 
 
 #: the whole command

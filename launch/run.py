@@ -32,7 +32,7 @@ from absl import flags
 from modtf.base.checks import check_choice, check_integer, check_path, differences
 from modtf.base.files import check_writable, regular_file, write_text
 from modtf.base.words import tensorboard_line
-from modtf.engines.state import locked, state_of, write_asked
+from modtf.engines.state import locked, other_versions, state_of, write_asked
 from modtf.launch.cells import (
     cells_of_flags,
     define_cell_flags,
@@ -47,7 +47,7 @@ from modtf.models.own import MODELS
 from modtf.results.schema import CHECKPOINTS
 from modtf.studies.grid import OPTIONS
 from modtf.tasks.cell import VARIANTS, Cell
-from modtf.tasks.protocol import PLACES, STRATEGIES, preset
+from modtf.tasks.protocol import PLACES, STRATEGIES, Protocol, preset
 from modtf.training.machine import default_workers
 from modtf.training.xla import is_too_short_for_xla, note_on_xla
 
@@ -97,6 +97,19 @@ def check_folder(out: Path, cells: Sequence[Cell], best: str | None = None) -> s
     return text
 
 
+def check_comparable(cells: Sequence[Cell]) -> None:
+    """Raise `ValueError` if the variants would be trained in ways that cannot be compared."""
+    ways: dict[Protocol, list[str]] = {}
+    for cell in cells:
+        ways.setdefault(cell.common_protocol.replace(learning_rate=1.0), []).append(cell.variant)
+    if len(ways) > 1:
+        raise ValueError(
+            f"Trained like this, {' cannot be compared with '.join(map(', '.join, ways.values()))}: a value "
+            "for all of them is the published one of some. Choose another value (such as --steps), or fewer "
+            "variants (--variant)."
+        )
+
+
 def shared_cell(cells: Sequence[Cell]) -> Cell:
     """Return a cell with the properties that all share; registered models may be added later."""
     return next((cell for cell in cells if cell.runs not in MODELS), replace(cells[0], model={}))
@@ -106,6 +119,7 @@ def main(values: flags.FlagValues) -> None:
     """Check the cells of the flags, train the unfinished ones, and print the table."""
     plain = cells_of_flags(values)
     cells = with_best(plain, values)  # one per variant
+    check_comparable(cells)
     warn_without_effect(cells, values)
     first = shared_cell(plain)
     label = replace(first, router={}).label.replace(f"_{first.variant}", "", 1)  # shared by all cells
@@ -128,8 +142,12 @@ def main(values: flags.FlagValues) -> None:
 
 
 def _unfinished(cells: Sequence[Cell], out: Path) -> list[Cell]:
-    """Return the unfinished cells; raise `ValueError` if one cannot run."""
-    unfinished = [cell for cell in cells if state_of(cell, out).name != "finished"]
+    """Return the unfinished cells, and print which versions finished others; raise `ValueError` if one cannot
+    run."""
+    states = [state_of(cell, out) for cell in cells]
+    for line in other_versions(states):
+        print(line, flush=True)
+    unfinished = [cell for cell, state in zip(cells, states, strict=True) if state.name != "finished"]
     if unfinished:
         check_writable(out, "--out")
         for cell in unfinished:

@@ -91,8 +91,7 @@ def main(values: flags.FlagValues) -> None:
     name, cells, plugins = cells_given(values)
     cells = with_best(cells, values)
     warn_without_effect(cells, values)
-    if values.shard is not None:
-        cells = shard_of(cells, values.shard)
+    every, cells = cells, cells if values.shard is None else shard_of(cells, values.shard)
     out = check_writable(values.out or Path("runs", name), "--out")
     models = sum(len(cell.members) for cell in cells)
     print(f"{name}: {plural(len(cells), 'cell')}, {plural(models, 'model')}. Writing to {out}", flush=True)
@@ -100,10 +99,12 @@ def main(values: flags.FlagValues) -> None:
         preview(cells, out, values.workers, values.measure_cost)
         return
     from modtf.engines.run_study import run_study
+    from modtf.engines.state import write_asked
 
     if note := note_on_xla(cells):
         print(note, flush=True)
     with closing(engine_of(cells, out, values)) as engine:
+        write_asked(every, out)  # those of other shards, too
         summary = run_study(cells, out, engine, plugins=plugins, retry_failed=values.retry_failed)
     failed = summary.failed
     print(f"{plural(summary.finished, 'cell')} finished now, {summary.before} before, {len(failed)} failed.")

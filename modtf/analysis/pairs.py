@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -133,8 +134,9 @@ def compare_pairs(
         refuse_mixtures(matched, by, over)
         warn_of_weights(matched, by, over)
         matched["won"] = ((np.sign(matched["gain"]) + 1) / 2).where(np.isfinite(matched["gain"]))
-        table = _at_least_votes(intervals(matched, by, "advantage", level), level)
-        table = table.assign(first=first, second=second)
+        table = intervals(matched, by, "advantage", level).assign(first=first, second=second)
+        at_limit = (table["mean"].abs() == 1) & (table["low"] == table["high"])  # each pair is one vote
+        table = table.mask(at_limit, _at_least_votes(table, level, -1.0, 1.0))
         for name, averaged in (("advantage", table), ("gain", intervals(matched, by, "gain", level))):
             for end, column in ENDS.items():
                 table[f"{name}{end}"] = averaged[column]
@@ -146,13 +148,14 @@ def compare_pairs(
     return pd.concat(tables, ignore_index=True)[order] if tables else pd.DataFrame(columns=order)
 
 
-def _at_least_votes(table: pd.DataFrame, level: float) -> pd.DataFrame:
-    """Return means of advantages with the interval of votes, as in `rank`, where all are 1 or all are -1."""
-    at_limit = (table["mean"].abs() == 1) & (table["low"] == table["high"])
-    share = (table["mean"].clip(-1, 1) + 1) / 2
-    least = 2 * share_error(share, table["num_models"]) * np.sqrt(table["num_tasks"])
-    ends = zip(("low", "high"), t_interval(table["mean"], least, table["num_tasks"], level), strict=True)
-    return table.assign(**{name: table[name].mask(at_limit, np.clip(end, -1, 1)) for name, end in ends})
+def _at_least_votes(
+    table: pd.DataFrame, level: float, lowest: float = 0.0, highest: float = 1.0
+) -> pd.DataFrame:
+    """Return means with intervals within the limits, and at least as wide as of as many votes."""
+    error = share_error(table["mean"], table["num_models"], lowest, highest)
+    low, high = t_interval(table["mean"], error * np.sqrt(table["num_tasks"]), table["num_tasks"], level)
+    ends = {"low": np.minimum(table["low"], low), "high": np.maximum(table["high"], high)}
+    return table.assign(**{name: end.clip(lowest, highest) for name, end in ends.items()})
 
 
 def _effect_size(matched: pd.DataFrame, by: list[str]) -> np.ndarray:
@@ -379,19 +382,16 @@ def rank(cast: pd.DataFrame, by: Sequence[str] = ("distribution",), level: float
         The columns of `by`, variant, share (every data seed has the same weight), low, high, num_tasks,
         num_votes.
     """
-    table = intervals(cast, [*by, "variant"], "vote", level)
-    least = share_error(table["mean"], table["num_models"]) * np.sqrt(table["num_tasks"])
-    low, high = t_interval(table["mean"], least, table["num_tasks"], level)
-    table["low"] = np.minimum(table["low"], low).clip(0, 1)
-    table["high"] = np.maximum(table["high"], high).clip(0, 1)
+    table = _at_least_votes(intervals(cast, [*by, "variant"], "vote", level), level)
     return table.rename(columns={"mean": "share", "num_models": "num_votes"}).drop(columns="num_missing")
 
 
-def share_error(share: pd.Series, num_votes: pd.Series) -> pd.Series:
-    """Return the smallest standard error of a share of votes.
+def share_error(mean: Any, num_votes: Any, lowest: float = 0.0, highest: float = 1.0) -> Any:
+    """Return the smallest standard error of a share of votes, or of a mean between other limits.
 
     Three tasks that all vote alike have no spread, but they do not prove that a fourth would agree. So the
     error is at least that of as many independent votes, with one vote added on each side.
     """
+    share = (np.clip(mean, lowest, highest) - lowest) / (highest - lowest)
     smoothed = (share * num_votes + 1) / (num_votes + 2)
-    return np.sqrt(smoothed * (1 - smoothed) / num_votes)
+    return (highest - lowest) * np.sqrt(smoothed * (1 - smoothed) / num_votes)

@@ -132,12 +132,17 @@ def _measure_rows(models: pd.DataFrame, name: str, level: float) -> Iterator[dic
     turned = -1.0 if MEASURES[name].smaller_is_better else 1.0
     for kind, part in models.groupby("kind", observed=True):
         finite = part[np.isfinite(part[[name, TRUTH]].to_numpy(float)).all(axis=1)]
+        shared = {"measure": name, "kind": kind, "num_models": len(finite)}
+        shared["num_missing"] = len(part) - len(finite)
+        if finite.empty:
+            shared |= dict.fromkeys(COUNTS[:4], 0) | {"num_undefined": part[UNIT].nunique()}
+            yield from ({**shared, "over": over} | dict.fromkeys(COLUMNS[3:6], np.nan) for over in OVER)
+            continue
         points = finite.groupby([UNIT, *WITHIN], observed=True)[[name, TRUTH]].mean().unstack(UNIT)
         x, y = turned * points[name].to_numpy().T, -points[TRUTH].to_numpy().T  # [tasks, points]
         routers = points.groupby(["width", "variant"], observed=True).ngroup().to_numpy()
         rules = points.index.get_level_values("num_rules").to_numpy()
-        shared = {"measure": name, "kind": kind, "num_models": len(finite)}
-        shared |= {"num_missing": len(part) - len(finite), "num_routers": len(set(routers))}
+        shared["num_routers"] = len(set(routers))
         for over, groups in ((ALL, [rules >= 0]), (BY_RULES, [rules == r for r in np.unique(rules)])):
             each = _correlations(x, y, np.arange(len(routers))[None], groups)[0]
             known, enough = np.isfinite(each), shared["num_routers"] >= MIN_ROUTERS

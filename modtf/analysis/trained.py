@@ -240,8 +240,8 @@ class TrainedModels:
                 "modtf.load_results returns."
             )
         check_level(level)
-        self.checkpoint = checkpoint if checkpoint is not None else _default_checkpoint(results, cells)
         rows = select_protocols(with_categories(results), protocols)
+        self.checkpoint = checkpoint if checkpoint is not None else _default_checkpoint(rows, cells)
         self._every = with_kinds(with_variants(rows))  # all checkpoints
         self.results = select_checkpoint(self._every, self.checkpoint)
         check_checkpoint(self._every, self.checkpoint)

@@ -3,7 +3,6 @@
 import contextlib
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from modtf.engines.state import (
     is_open,
     locked,
     move_aside,
+    other_versions,
     state_of,
     write_asked,
 )
@@ -99,12 +99,7 @@ def run_study(
 
 def remarks(states: dict[str, State], retry_failed: bool) -> list[str]:
     """Return what a reader should know about the cells on disk."""
-    other = Counter(s.version for s in states.values() if s.name == "finished" and s.is_of_another_version)
-    lines = [
-        f"{plural(count, 'cell')} finished by modtf {version}, whose numbers may differ; they are kept. To "
-        "run them again, choose another --out."
-        for version, count in sorted(other.items())
-    ]
+    lines = other_versions(states.values())
     lines += filter(None, (state.remark(name) for name, state in states.items()))
     failed = sum(state.name == "failed" for state in states.values())
     if failed and not retry_failed:

@@ -15,6 +15,7 @@ import os
 import socket
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from filelock import FileLock, SoftFileLock, Timeout
 from modtf.base.files import FULL, read_text, remove_unfinished, write_text
 from modtf.base.registry import Registry
 from modtf.base.version import __version__
+from modtf.base.words import plural
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS, hash_of_source
 from modtf.models.routers import ROUTERS
@@ -159,6 +161,16 @@ class State:
     def is_of_another_version(self) -> bool:
         """Whether the cell's version has another major.minor number, so that its results may differ."""
         return self.version.split(".")[:2] != __version__.split(".")[:2]
+
+
+def other_versions(states: Iterable[State]) -> list[str]:
+    """Return a line for each other version of modtf that finished some of the cells."""
+    other = Counter(s.version for s in states if s.name == "finished" and s.is_of_another_version)
+    return [
+        f"{plural(count, 'cell')} finished by modtf {version}, whose numbers may differ; they are kept. To "
+        "run them again, choose another --out."
+        for version, count in sorted(other.items())
+    ]
 
 
 def state_of(cell: Cell, out: str | Path) -> State:

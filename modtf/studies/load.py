@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from modtf.base.checks import check_choice, did_you_mean
-from modtf.base.plugins import PluginError, load_plugin
+from modtf.base.plugins import PluginError, line_in, load_plugin
 from modtf.base.registry import Registry
 from modtf.studies.grid import check_cells
 from modtf.tasks.cell import Cell
@@ -51,8 +51,8 @@ def load_study(location: str | Path) -> StudyFile:
     """Load a study.
 
     Args:
-        location: a name in `STUDIES`; or "FILE.py", a Python file that defines `CELLS` or a function
-            `cells()`; or "FILE.py:NAME", a function of the file that returns cells. The file may register
+        location: a name in `STUDIES`; or "FILE.py", a Python file that defines `cells` or `CELLS`, a list or
+            a function; or "FILE.py:NAME", a function of the file that returns cells. The file may register
             families, routers and so on, as a plug-in does.
 
     Raises:
@@ -86,13 +86,18 @@ def load_study(location: str | Path) -> StudyFile:
         check_cells(made)
     except ValueError as error:
         raise ValueError(f"The study {text!r}: {error}") from error
+    except Exception as error:
+        place = f"{line_in(error, plugin or '')}: {type(error).__name__}"
+        raise ValueError(f"The study {text!r} failed{place}: {error}") from error
     return StudyFile(name or Path(text).stem, tuple(made), plugin)
 
 
 def _cells_of(module: ModuleType, name: str) -> Any:
-    """Return the cells of a study file: of the function `name`, or else of `cells` or `CELLS`."""
+    """Return the cells of a study file: of the function `name`, or else of `cells` or `CELLS`, a function or
+    a list."""
     if not name:
-        return module.cells() if hasattr(module, "cells") else getattr(module, "CELLS", None)
+        made = getattr(module, "cells", getattr(module, "CELLS", None))
+        return made() if callable(made) else made
     functions = {
         key: value
         for key, value in vars(module).items()

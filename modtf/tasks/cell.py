@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modtf.base.checks import check_integer, check_options, check_type
@@ -14,6 +14,7 @@ from modtf.tasks.task import Task, science_hash
 VARIANTS = tuple(variant.name for variant in PUBLISHED)
 
 UNSAFE = re.compile(r"[^A-Za-z0-9_.,+=()\[\]{}' -]")  # not allowed in a folder's name
+FREE = ("steps", "learning_rate", "precision")  # may differ where training is otherwise the published one
 LONGEST = 150  # characters of a label in a folder's name
 
 
@@ -73,13 +74,15 @@ class Cell:
     def common_protocol(self) -> Protocol:
         """The protocol with those fields that follow the network, as published, at their common values.
 
-        Cells may be compared if they agree in it, apart from the learning rate."""
-        common, own = (
-            Protocol.published(self.task),
-            self.task.family.published_training(self.task, self.variant),
-        )
-        same = [name for name, value in own.items() if getattr(self.protocol.training, name) == value]
-        return self.protocol.replace(**{name: getattr(common.training, name) for name in same})
+        They change only if the network was trained as published, apart from `FREE`. Cells may be compared if
+        they agree in it, apart from the learning rate."""
+        training, own = self.protocol.training, Protocol.published(self.task, self.variant).training
+        if training != replace(own, **{name: getattr(training, name) for name in FREE}):
+            return self.protocol
+        common = Protocol.published(self.task).training
+        names = self.task.family.published_training(self.task, self.variant)
+        same = [name for name in names if getattr(training, name) == getattr(own, name)]
+        return self.protocol.replace(**{name: getattr(common, name) for name in same})
 
     @property
     def checkpoint(self) -> str:

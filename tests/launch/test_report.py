@@ -7,7 +7,7 @@ from pathlib import Path
 import processes
 import pytest
 from flag_values import given
-from simulated_results import simulate
+from simulated_results import cells_of, simulate, write_cell
 
 from modtf.analysis.claims import CLAIMS
 from modtf.experiments.modarch.studies.scorecard import FULL, RATES, SMOKE, TUNED_ON
@@ -44,6 +44,13 @@ def test_variants_can_be_chosen(tmp_path, capsys):
     text = (tmp_path / "out" / "report.html").read_text()
     assert "12 trained models in 2 cells" in re.sub(r"<[^>]+>", "", text)
     assert "modular (modules=4)" in text
+    assert "All requested cells are present" in capsys.readouterr().out
+    for cell in cells_of(
+        settings=["regression"], rules=[2], variants=[("modular", {"modules": 3}), "modular_op"]
+    ):
+        write_cell(folder, cell, finished=False)
+    report.main(given(report, *place, "--variant=modular", "--figures=activation"))
+    assert "Missing: 1 requested cell." in capsys.readouterr().out
     with pytest.raises(ValueError, match="--variant='switch' is not known; expected one of gt_modular, mod"):
         report.main(given(report, *place, "--variant=switch"))
 

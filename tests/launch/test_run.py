@@ -103,6 +103,20 @@ def test_a_router_that_is_refused_does_not_stop_the_others(tmp_path, monkeypatch
         main(given(launch.run, *asked[:-2], "--variant=temperature,modular", "--set=router.temperature=0"))
 
 
+def test_cells_of_another_version_are_kept_and_named_before_others_are_trained(tmp_path, monkeypatch, capsys):
+    ran = lambda cell, out, **how: write_cell(out, cell, num_evaluations=1)  # noqa: E731
+    monkeypatch.setattr("modtf.engines.cell.run_cell", ran)
+    asked, out = given(launch.run, *SMALL, f"--out={tmp_path / 'out'}"), tmp_path / "out"
+    first, second = cells_of_flags(asked)
+    write_cell(out, first, num_evaluations=1, version="0.0.7")
+    results = write_cell(out, second, num_evaluations=1) / "results.csv"
+    results.write_bytes(results.read_bytes()[:-2])
+    main(asked)
+    said = capsys.readouterr().out
+    assert said.count("1 cell finished by modtf 0.0.7, whose numbers may differ; they are kept") == 1
+    assert said.count("is damaged") == 1
+
+
 def test_a_start_that_a_variant_cannot_take_is_refused_before_others_are_trained(tmp_path, monkeypatch):
     def ran(cell, out, **how):
         raise AssertionError("trained")

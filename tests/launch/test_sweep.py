@@ -9,6 +9,7 @@ from flag_values import given
 from printed_commands import commands_in, in_a_shell
 from simulated_results import write_cell
 
+from modtf.analysis import find_missing
 from modtf.launch import sweep
 from modtf.launch.sweep import command
 
@@ -35,6 +36,15 @@ def test_the_command_that_it_prints(tmp_path, monkeypatch, capsys):
     assert printed.startswith("sweep: 1 cell, 2 models. Writing to ")
     (line,) = commands_in(printed)
     assert "Wrote " in in_a_shell(f"{line} --figures=activation", tmp_path)
+
+
+def test_a_report_knows_the_cells_of_other_shards(tmp_path, monkeypatch):
+    monkeypatch.setattr("modtf.engines.cell.train_and_report", lambda cell, out, _: write_cell(out, cell))
+    monkeypatch.setattr(sweep, "engine_of", lambda *_: Here())
+    cells = "--arch=mlp", "--variant=modular", "--rules=2,4,8", "--tasks=1", "--seeds=1"
+    asked = given(sweep, *cells, f"--out={tmp_path / 'out'}", "--shard=0/2")
+    sweep.main(asked)
+    assert find_missing(tmp_path / "out")["num_rules"].tolist() == [4]
 
 
 STUDY = """

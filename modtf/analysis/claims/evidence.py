@@ -1,6 +1,7 @@
 """The numbers behind a claim: where they come from, their uncertainty, and what the claim expects."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 
@@ -158,9 +159,7 @@ def as_votes(evidence: Evidence, lowest: float, highest: float) -> Evidence:
     The values lie between `lowest` and `highest`. See `share_error`."""
     if not evidence.num_models:
         return evidence
-    reach = highest - lowest
-    share, votes = pd.Series([(evidence.value - lowest) / reach]), pd.Series([evidence.num_models])
-    least = reach * float(share_error(share, votes).iloc[0])
+    least = float(share_error(evidence.value, evidence.num_models, lowest, highest))
     return replace(evidence, error=max(evidence.error, least), limits=(lowest, highest))
 
 
@@ -260,17 +259,24 @@ def against_random(study: TrainedModels, measure: Measure, variant: str) -> pd.D
     return rows.assign(distance=rows["badness"] - sign * baseline)
 
 
-def slopes(frame: pd.DataFrame, value: str) -> pd.DataFrame:
-    """Return the slope of `value` against log2 R (least squares) for every series of models that differ in R.
+def slopes(
+    frame: pd.DataFrame, value: str, against: pd.Series | None = None, by: Sequence[str] = SERIES
+) -> pd.DataFrame:
+    """Return the slope of `value` (least squares) for every series of models.
+
+    Args:
+        frame: rows of `Study.results`.
+        value: a column.
+        against: the x of every row; by default log2 R, so that a slope is the change per doubling of R.
+        by: the columns that identify a series.
 
     Returns:
-        The columns of `SERIES` and `slope`, the change per doubling of R; NaN if a value is not finite. No
-        row for a series with one R.
+        The columns of `by` and `slope`; NaN if a value is not finite. No row for a series with one x.
     """
-    frame = frame[[*SERIES, "num_rules", value]]
-    frame = frame.assign(x=np.log2(frame["num_rules"].astype(float)), finite=np.isfinite(frame[value]))
+    x = np.log2(frame["num_rules"].astype(float)) if against is None else against
+    frame = frame[[*by, value]].assign(x=x, finite=np.isfinite(frame[value]))
     frame = frame.assign(xx=frame["x"] ** 2, xy=frame["x"] * frame[value])
-    series = frame.groupby(list(SERIES), observed=True)
+    series = frame.groupby(list(by), observed=True)
     means = series[["x", value, "xx", "xy"]].mean()
     spread = means["xx"] - means["x"] ** 2
     slope = (means["xy"] - means["x"] * means[value]) / spread

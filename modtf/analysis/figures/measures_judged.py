@@ -42,11 +42,12 @@ def draw(study: TrainedModels, choice: Choice) -> Pictures:
     means = means.sort_values(["over", "correlation"], ascending=[True, False], kind="stable")
     # the legend shows which models each correlation is computed over
     drawn = known.assign(
-        measure=pd.Categorical(known["measure"], list(means["measure"].unique())),
+        measure=known["measure"].cat.set_categories(list(means["measure"].unique())),
         variant=pd.Categorical(known["over"], list(OVER)),
     )
     size = (2.6, 0.5 + 0.27 * means["measure"].nunique())
-    lacks = table[table["num_tasks"] == 0].groupby("over", observed=True)["kind"]
+    ranked = table.groupby(["over", "kind"], observed=True)["num_tasks"].transform("max") > 0
+    lacks = table[~ranked].groupby("over", observed=True)["kind"]
     missing = [f"nothing to rank among {over} in {listing(kinds)}" for over, kinds in lacks]
     tasks = f"{plural(known['num_models'].max(), 'model')} of {plural(known['num_tasks'].max(), 'task')}"
     words = [

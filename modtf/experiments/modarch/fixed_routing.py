@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from modtf.analysis.claims.evidence import SERIES, mean_evidence
+from modtf.analysis.claims.evidence import SERIES, mean_evidence, slopes
 from modtf.analysis.intervals import LEVEL
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import log_ratios, match_members, ratios_to
@@ -80,18 +80,17 @@ def trends(fixed: pd.DataFrame, matrix: str, sampled: bool) -> pd.DataFrame:
         fixed: rows of `fixed_rows`, of one distribution.
 
     Returns:
-        The columns of `SERIES`, num_rules, and slope, for every task with at least three matrices. At a slope
-        of 2.3 the loss grows tenfold from alignment 0 to 1. A block of all rules is the largest `spread`.
+        The columns of `SERIES`, num_rules, and slope, for every model series with at least three matrices. At
+        a slope of 2.3 the loss grows tenfold from alignment 0 to 1. NaN if a model diverged or has no loss. A
+        block of all rules is the largest `spread`.
     """
     largest = (fixed["matrix"] == "spread") & (fixed["alignment"] == 1 - 1 / fixed["num_rules"])
     same = (fixed["matrix"] == matrix) & (fixed["alignment"] > 0) | largest & (matrix == "block")
-    rows = fixed[same & (fixed["sampled"] == sampled) & (fixed["value"] > 0)]
-    slopes = [
-        (*series, np.polyfit(part["alignment"], np.log(part["value"]), 1)[0])
-        for series, part in rows.groupby([*SERIES, "num_rules"], observed=True)
-        if part["alignment"].nunique() > 2
-    ]
-    return pd.DataFrame(slopes, columns=[*SERIES, "num_rules", "slope"])
+    rows = fixed[same & (fixed["sampled"] == sampled)]
+    series = [*SERIES, "num_rules"]
+    rows = rows[rows.groupby(series, observed=True)["alignment"].transform("nunique") > 2]
+    logs = rows.assign(cost=np.log(rows["value"].where(rows["value"] > 0)))
+    return slopes(logs, "cost", logs["alignment"], series)
 
 
 def select(fixed: pd.DataFrame, routing: Routing) -> pd.DataFrame:

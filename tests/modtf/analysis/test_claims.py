@@ -243,6 +243,16 @@ def test_variants_of_users_do_not_count(at_tail):
     pd.testing.assert_frame_equal(*(Study(results).claims(names) for results in (at_tail, wide)))
 
 
+def test_published_variants_are_ranked_in_a_family_that_has_others():
+    """Here "hash" and "switch", which languages run by default. The judge passes none of them."""
+    kinds = {"kinds": [("languages", {})], "settings": ["distribution"]}
+    variants = ["monolithic", "switch", "modular", "gt_modular"]
+    frame = results_of(World(noise=0.01), rules=[8], variants=variants, checkpoints=["last"], **kinds)
+    judged = Study(frame).claims(["gt_modular_wins"])
+    assert judged["value"].tolist() == [1, 1]
+    assert judged["num_tasks"].tolist() == [3, 3]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [

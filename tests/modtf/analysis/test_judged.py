@@ -133,6 +133,20 @@ def test_few_tasks_models_and_those_that_diverged():
     assert print_judged(judge_measures(frame.iloc[:0])).startswith("The results have no activation matrices")
 
 
+def test_a_measure_that_no_model_has_is_undefined(study):
+    """The others are judged, and drawn without a note that nothing was ranked."""
+    frame = models({"collapse_avg": same, "expert_overlap": lambda a, R, rng: np.nan * a})
+    judged = row(frame, "expert_overlap", BY_RULES)
+    assert (judged.verdict, judged.num_models, judged.num_missing) == ("undefined", 0, 150)
+    assert (judged.num_tasks, judged.num_undefined, judged.num_points) == (0, 5, 0)
+    assert row(frame, "collapse_avg").verdict == "tracks"
+    part = study.part(variant=study.variants)
+    part.__dict__["judged_measures"] = judge_measures(frame)
+    (picture,) = part.figure("measures_judged")
+    assert list(picture.table["measure"].unique()) == ["collapse_avg"]
+    assert "nothing to rank" not in picture.note
+
+
 def test_over_kinds_and_places_in_words():
     first, second = models({"collapse_avg": same}), models({"collapse_avg": lambda a, R, rng: -a}, arch="rnn")
     table = judge_measures(pd.concat([first, second]))

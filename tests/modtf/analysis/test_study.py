@@ -43,6 +43,8 @@ def test_the_last_weights_are_the_default_if_learning_rates_end_at_0(tmp_path):
     assert Study.read(simulate(tmp_path, **cosine)).checkpoint == "last"
     simulate(tmp_path, kinds=[("rnn", {})], **{**cosine, "training": TRAINING})
     assert Study.read(tmp_path).checkpoint == "tail"  # of families whose rates differ
+    protocols = {cell.cell["arch"]: cell.protocol for cell in find_cells(tmp_path)}
+    assert Study.read(tmp_path, protocols=[protocols["mlp"]]).checkpoint == "last"
 
 
 def test_rows_of_a_study_are_a_study():

@@ -11,6 +11,7 @@ from simulated_results import results_of
 from modtf import Cell, Evaluation, Protocol, Task, Training, load_results, run_cell
 from modtf.analysis import Study, performance_rows
 from modtf.analysis.claims import CLAIMS
+from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.figures import NothingToDraw
 from modtf.experiments.modarch.fixed_routing import (
@@ -149,6 +150,16 @@ def test_a_step_is_no_slope(priced):
     fixed = fixed_rows(priced)
     fixed["value"] = np.where(fixed["alignment"] == 0, 0.1, 0.5)
     assert trends(fixed, "spread", True)["slope"].to_numpy() == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("value", [np.nan, 0.0])
+def test_a_slope_with_a_model_that_diverged_or_has_no_loss_is_missing(priced, value):
+    rows = fixed_rows(priced).query("distribution == 'in distribution'")
+    one = (rows["data_seed"] == 3) & (rows["amount"] == 0.5) & rows["sampled"]
+    table = trends(rows.assign(value=rows["value"].mask(one, value)), "spread", True)
+    assert np.isnan(table.set_index("data_seed")["slope"]).to_dict() == {seed: seed == 3 for seed in range(5)}
+    piece = mean_evidence(table, "slope", "")
+    assert (piece.num_tasks, piece.num_missing) == (4, 1)
 
 
 def test_doses_that_a_kind_lacks_do_not_count_against_it(priced):

@@ -61,6 +61,9 @@ def test_a_users_file(tmp_path):
     study = load_study(path)
     assert (study.name, study.plugin) == ("my_first_study", str(path))
     assert [cell.width for cell in study.cells] == [32, 64]
+    listed = tmp_path / "my_listed_study.py"
+    listed.write_text(OWN.format(width=64).replace("CELLS", "cells"))
+    assert load_study(listed).cells == study.cells
 
 
 def test_a_file_with_several_studies(tmp_path):
@@ -93,6 +96,8 @@ def test_a_study_is_registered_by_name():
         ("x = 1", "must define CELLS.* found NoneType"),
         ("CELLS = []", "has no cells"),
         ("1 / 0", "failed in line 1: ZeroDivisionError"),
+        ("SIZES = {}\ndef cells(): return SIZES['x']", "^The study '.*' failed in line 2: KeyError: 'x'$"),
+        ("def cells(width): return []", r"failed: TypeError: cells\(\) missing 1 required"),
         ("from modtf.studies import grid; CELLS = grid(arch='mlp')", "found Grid. The method cells"),
         ("from modtf.studies import grid; CELLS = grid(variant='me').cells()", "variant='me' is not known"),
     ],

@@ -3,8 +3,10 @@
 from contextlib import nullcontext
 
 import pytest
+from flag_values import given
 
-from modtf.launch.run import check_folder
+from modtf.launch import run
+from modtf.launch.run import check_comparable, check_folder
 from modtf.results.cells import CellFolder
 from modtf.studies.estimate import evaluation_tokens
 from modtf.studies.grid import cell_of
@@ -111,6 +113,19 @@ def test_the_published_training_of_sqoop_follows_the_network(variant, objects, e
     chosen = cell_of({**point, "training.steps": 7, "training.learning_rate": 0.5})
     assert chosen.common_protocol.training.steps == 7
     assert check_folder(tmp_path, [cell]) == check_folder(tmp_path, [other])
+
+
+def test_a_value_for_all_networks_stays_comparable_if_it_is_the_published_one_of_one(tmp_path):
+    batches = {"arch": "sqoop", "preset": "quick", "training.batch_size": 128}
+    cells = [cell_of({**batches, "variant": variant}) for variant in ("mac", "film")]
+    assert len({cell.common_protocol for cell in cells}) == 1
+    published = [{"arch": "sqoop", "variant": name, "training.precision": "tf32"} for name in ("mac", "film")]
+    check_comparable([cell_of(point) for point in published])
+    words = "all_all_all_bn, film, mac cannot be compared with all_sub_all_bn: .* published one of some"
+    asked = ["--arch=sqoop", "--preset=paper", "--steps=50000", f"--out={tmp_path / 'out'}"]
+    with pytest.raises(ValueError, match=words):
+        run.main(given(run, *asked))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ from modtf.analysis.claims.evidence import (
     slopes,
 )
 from modtf.analysis.claims.registry import Found
+from modtf.analysis.labels import known_variants
 from modtf.analysis.pairs import votes
 from modtf.analysis.rows import IN, OUT
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.modarch.claims import KEY, MODULAR, claim
+from modtf.tasks.cell import VARIANTS
 
 NEGLIGIBLE = 0.1  # of the loss or error: a smaller difference has no practical use
 SMALL_SHARE = 0.5  # a small margin: less than this share of gt_modular's
@@ -52,8 +54,9 @@ def _growth(study: TrainedModels, first: str, second: str) -> Found:
 @claim("ranking", "share of the votes for gt_modular")
 def gt_modular_wins(study: TrainedModels) -> Found:
     """gt_modular wins most rankings."""
+    candidates = [name for name in known_variants(study.results["arch"].unique()) if name in VARIANTS]
     for distribution in (IN, OUT):
-        cast = votes(study.performance[study.performance["distribution"] == distribution])
+        cast = votes(study.performance[study.performance["distribution"] == distribution], candidates)
         yield share_evidence(cast[cast["variant"] == "gt_modular"], distribution, 0.5, study.level)
 
 
