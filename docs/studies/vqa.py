@@ -24,7 +24,8 @@ does not use, with 6 models in 2.5 core-hours; `SPATIAL_RATE` is a guess until t
     modtf sweep --study=docs/studies/vqa.py:vqa_spatial --out=runs/vqa_spatial
 """
 
-from modtf.experiments.questions.sets import DIGITS, MAIN, PUBLISHED_EXAMPLES
+from modtf.experiments.questions.digits import MAIN, PUBLISHED_EXAMPLES
+from modtf.experiments.questions.sets import DIGITS
 from modtf.experiments.questions.studies import BATCHES, RATES, asked, at_its_rate
 from modtf.studies.grid import Grid, grid
 from modtf.tasks.cell import Cell
