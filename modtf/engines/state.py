@@ -27,7 +27,7 @@ from filelock import FileLock, SoftFileLock, Timeout
 from modtf.base.files import FULL, read_text, remove_unfinished, write_text
 from modtf.base.registry import Registry
 from modtf.base.version import __version__
-from modtf.base.words import plural
+from modtf.base.words import one_line, plural
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS, hash_of_source
 from modtf.models.routers import ROUTERS
@@ -373,7 +373,7 @@ def _record_failure(cell: Cell, out: Path, state: State, function: CellFunction,
     except Exception as error:
         if _is_disk_full(error):
             raise
-        line = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+        line = one_line(f"{type(error).__name__}: {error}", 500)
         (out / cell.folder).mkdir(exist_ok=True)
         record = {"message": line, "traceback": traceback.format_exc(), "where": this_process()}
         write_error(out / cell.folder, record)
