@@ -31,13 +31,12 @@ INFORMED = ("modular_op", "gt_modular")
 LOUD = {SUPPORTED: "**supported**", CONTRADICTED: "**contradicted**", DEPENDS: "differs"}
 
 
-def verdicts(study: modtf.Study) -> str:
-    """Return a table of verdicts in Markdown: a row per claim and a column per task type.
+def verdicts(judged: pd.DataFrame) -> str:
+    """Return a table of judged claims in Markdown: a row per claim and a column per task type.
 
     A cell holds the verdict, for "undecided" the number of fresh tasks that would decide it, the verdicts at
     all checkpoints, and both false discovery rates."""
-    judged = judge(study)
-    judged["word"] = [_word(row) for row in judged.itertuples()]
+    judged = judged.assign(word=[_word(row) for row in judged.itertuples()])
     kinds = list(judged["kind"].unique())
     rows = []
     for text, claim in judged.groupby("text", sort=False):
@@ -46,14 +45,8 @@ def verdicts(study: modtf.Study) -> str:
     return markdown_table(["claim of the paper", *kinds], rows, left=1 + len(kinds))
 
 
-def judge(study: modtf.Study) -> pd.DataFrame:
-    """Return the decisive numbers of all claims, without attention at R = 8, which has not learned."""
-    return decisive(study.claims())
-
-
-def counts(study: modtf.Study) -> str:
+def counts(judged: pd.DataFrame) -> str:
     """Return the number of each verdict, and how many supports survive a correction, in Markdown."""
-    judged = judge(study)
     number = judged["verdict"].value_counts()
     supports = judged[judged["verdict"] == SUPPORTED]
     rows = [[word, str(number.get(word, 0))] for word in VERDICTS]
@@ -103,10 +96,12 @@ def savings(study: modtf.Study) -> str:
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of every page."""
+    judged = decisive(study.claims())
+    tables = (verdicts(judged), savings(study))
     return {
         "study.md": [
             costs(study),
-            counts(study),
-            *(stands_on(study.cells, study.checkpoint, made(study)) for made in (verdicts, savings)),
+            counts(judged),
+            *(stands_on(study.cells, study.checkpoint, table) for table in tables),
         ]
     }
