@@ -10,9 +10,9 @@ minutes. It needs its own folder, since a study compares each method at one rate
 tasks: auto-encoders in image space with both classifiers, and the label as an input with both labels of a
 composition. 20 models.
 
-`corruptions_lowest` is not trained yet. It has the methods that the figure of the lowest severity (Figure 6)
-lacks, on the three tasks of `corruptions_quick` and with its settings: contrastive at the rate at which it
-learns, and erm with as many steps as modular takes. 6 models.
+`corruptions_lowest` adds to the lowest severity (Figure 6), on the three tasks of `corruptions_quick` and with
+its settings, contrastive at the rate at which it learns, and erm with as many steps as modular with its
+search takes. 6 models, ten minutes.
 
     modtf sweep --study=docs/studies/corruptions.py:corruptions_lowest --out=studies/corruptions_quick
 """
