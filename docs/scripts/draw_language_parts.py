@@ -1,7 +1,8 @@
-"""Make the tables of docs/languages.md on larger models, told networks, and right or wrong routing.
+"""Make the tables of docs/languages.md on larger models, told networks, size alone, and wrong routing.
 
     modtf report --results=studies/larger --out=report --archive=docs/study/languages_larger.zip
     modtf report --results=studies/told --out=report --archive=docs/study/languages_told.zip
+    modtf report --results=studies/total --out=report --archive=docs/study/languages_total.zip
     python docs/scripts/evaluate_misrouting.py studies/cross docs/study/languages_crossed.csv.gz
     python docs/scripts/evaluate_misrouting.py studies/languages docs/study/languages_crossed.csv.gz
 
@@ -24,6 +25,7 @@ from modtf.tasks.families import FAMILIES, IID
 CROSSED = RESULTS / "languages_crossed.csv.gz"
 RIGHT, TENTH, HALF = "the oracle's routing", "a tenth of the tokens wrong", "half of each weight wrong"
 ROUTINGS = {(0.0, False): RIGHT, (0.1, True): TENTH, (0.5, False): HALF}
+BESIDE_TOTAL = ("monolithic", "uniform", "hash", "dense", "gt_modular")
 ENDS = ["mean", "low", "high"]
 
 
@@ -104,13 +106,29 @@ def told(level: float = LEVEL) -> str:
     best, lines = known[known["router"] == "gt_modular"], []
     for name in dict.fromkeys(known["router"]):
         pair = [rows[rows["router"] == name] for rows in (known, hidden)]
-        cells = [intervals(rows, ["router"], level=level)[ENDS].to_numpy()[0] for rows in pair]
+        cells = [_interval(rows, level) for rows in pair]
         [ratio] = ratios_to(*pair, level=level)[ENDS].to_numpy()
         [left] = ratios_to(best, pair[0], level=level)[ENDS].to_numpy()
         times = (with_interval(*ends, ".2f") for ends in (ratio, left))
         lines.append([name, *(with_interval(*each, ".4f") for each in cells), *times])
     header = ["router", "told", "not told", "told over not told", "gt_modular, told, over it"]
     return markdown_table(header, lines)
+
+
+def total(level: float = LEVEL) -> str:
+    """Return the loss of a network without experts that is as large as all experts, over others', in
+    Markdown."""
+    large, others = losses("languages_total", "TOTAL"), losses("languages", "ROWS")
+    lines = [["all experts' size without experts", with_interval(*_interval(large, level), ".4f"), ""]]
+    for name in BESIDE_TOTAL:
+        rows = others[others["router"] == name]
+        [ratio] = ratios_to(large, rows, level=level)[ENDS].to_numpy()
+        lines.append([name, with_interval(*_interval(rows, level), ".4f"), with_interval(*ratio, ".2f")])
+    return markdown_table(["network", "loss", "the first over it"], lines)
+
+
+def _interval(rows: pd.DataFrame, level: float) -> np.ndarray:
+    return intervals(rows, [], level=level)[ENDS].to_numpy()[0]
 
 
 def read() -> modtf.Study:
@@ -124,6 +142,7 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     tables = [note + cross_table(crossed())] if CROSSED.exists() else []
     tables += [sizes(study.level)] if (RESULTS / "languages_larger.zip").exists() else []
     tables += [told(study.level)] if (RESULTS / "languages_told.zip").exists() else []
+    tables += [total(study.level)] if (RESULTS / "languages_total.zip").exists() else []
     return {"languages.md": tables}
 
 
