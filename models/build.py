@@ -12,7 +12,7 @@ from modtf.base.memory import check_fits
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import least_parameters
 from modtf.models.base import ModularModel
-from modtf.models.own import MODELS, make_model
+from modtf.models.own import MODELS, check_cell_of_model, make_model
 from modtf.models.routers import ROUTERS
 from modtf.tasks.cell import Cell
 from modtf.tasks.memory import FLOAT
@@ -94,6 +94,7 @@ def trains_alone(cell: Cell) -> bool:
 def build_cell(cell: Cell, population: Population) -> keras.Model:
     """Build the model of a cell's members, or of some of them; of a single member if `trains_alone`."""
     if trains_alone(cell) and cell.runs in MODELS:
+        check_cell_of_model(cell)
         _, options = cell.task.family.variant(cell.variant).options({}, cell.model)
         return make_model(cell.runs, population.task, cell.width, population.seeds[0], options)
     return build(

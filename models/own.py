@@ -9,7 +9,6 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from modtf.base.plugins import line_in
@@ -17,6 +16,7 @@ from modtf.base.registry import Registry, check_known_options, options_of_functi
 from modtf.base.words import one_line
 from modtf.models.initial import blank_examples, reproducible
 from modtf.models.routers import ROUTERS
+from modtf.tasks.cell import Cell
 from modtf.tasks.task import Task, science_hash
 
 if TYPE_CHECKING:
@@ -65,6 +65,15 @@ def options_of_model(name: str) -> dict[str, Any]:
     return options_of_function(MODELS[name], len(ARGUMENTS))
 
 
+def check_cell_of_model(cell: Cell) -> None:
+    """Raise `ValueError` if a registered model does not know the options of its cell."""
+    name = cell.runs
+    check_known_options(f"the model {name!r}", cell.model, options_of_model(name))
+    check_known_options(f"the model {name!r}, which has no router", cell.router, {})
+    if cell.architecture is not None:
+        raise ValueError(f"architecture={cell.architecture!r}: {name!r} is a whole model. Leave it out.")
+
+
 def make_model(name: str, task: Task, width: int, seed: int, options: Mapping[str, Any]) -> "keras.Model":
     """Make a registered model with all its weights. Raise `ValueError` if its function fails."""
     import keras
@@ -97,25 +106,6 @@ def explained(name: str, made_by: Any) -> Iterator[None]:
         place = line_in(error, inspect.getsourcefile(inspect.unwrap(made_by)) or "")
         what = f"{type(error).__name__}: {one_line(text)}"
         raise ValueError(f"The model {name!r} failed{place}: {what}") from error
-
-
-def hash_of_source(thing: Any) -> str | None:
-    """Return a hash of a module, class or function, or of the module of a name, which is not imported.
-
-    Comments and layout do not count. None if it has no file.
-    """
-    import ast
-    import textwrap
-
-    try:
-        if isinstance(thing, str):
-            loader: Any = getattr(find_spec(thing), "loader", None)
-            text = loader.get_source(thing)
-        else:
-            text = inspect.getsource(thing)
-        return science_hash(ast.unparse(ast.parse(textwrap.dedent(text))), 8)
-    except (AttributeError, ImportError, OSError, SyntaxError, TypeError, ValueError):
-        return None
 
 
 def hash_of_config(model: "keras.Model") -> str:

@@ -54,13 +54,12 @@ CELLS = {
     "vqa.py:vqa_spatial_tuning": (2, "bfc781e83074cd7d"),
     "sqoop.py:sqoop_five": (4, "bda8f410b9da811c"),
     "sqoop.py:sqoop_more": (3, "a455fa94801e7e11"),
-    "corruptions.py:corruptions_lowest": (2, "61eccf9c010ff102"),
     "routers.py": (30, "9b86d7fb09649c4c"),
     "seeds.py": (4, "d98409b92e0ff519"),
     "paper": (800, "ece61e15c8f65b7a"),
     "vqa_quick": (28, "996135b789155ff5"),
     "sqoop_quick": (8, "28a43bee76614f44"),
-    "corruptions_quick": (12, "6445dbb1d1ecb862"),
+    "corruptions_quick": (14, "dfa30c42e9b4545b"),
 }
 
 

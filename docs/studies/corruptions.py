@@ -1,4 +1,4 @@
-"""Studies of docs/corruptions.md that go beyond `corruptions_quick`: 2, 4 and 2 cells.
+"""Studies of docs/corruptions.md that go beyond `corruptions_quick`: 2 and 4 cells.
 
     modtf sweep --study=docs/studies/corruptions.py:corruptions_rates --out=studies/corruptions_rates
     modtf sweep --study=docs/studies/corruptions.py:corruptions_told --out=studies/corruptions_told
@@ -9,15 +9,9 @@ minutes. It needs its own folder, since a study compares each method at one rate
 `corruptions_told` trains the two other methods that receive the corruption, at the rate 0.1 and on the same
 tasks: auto-encoders in image space with both classifiers, and the label as an input with both labels of a
 composition. 20 models.
-
-`corruptions_lowest` adds to the lowest severity (Figure 6), on the three tasks of `corruptions_quick` and with
-its settings, contrastive at the rate at which it learns, and erm with as many steps as modular with its
-search takes. 6 models, ten minutes.
-
-    modtf sweep --study=docs/studies/corruptions.py:corruptions_lowest --out=studies/corruptions_quick
 """
 
-from modtf.experiments.corruptions.studies import ALL_OF_MODULAR, STEPS
+from modtf.experiments.corruptions.studies import STEPS
 from modtf.studies.grid import grid
 from modtf.tasks.cell import Cell
 
@@ -36,11 +30,3 @@ def corruptions_told() -> list[Cell]:
     methods = grid(variant="image_space", **{"trainer.classifier": ["identity", "joint"]})
     methods += grid(variant="labelled", **{"model.label": ["multi_hot", "mean"]})
     return (SHARED * steps * methods).cells()
-
-
-def corruptions_lowest() -> list[Cell]:
-    """Return contrastive and the longer erm at the lowest severity."""
-    shared = {"preset": "quick", "tasks": 3, "seeds": 1, "training.steps": STEPS}
-    methods = grid(variant="contrastive", **{"training.learning_rate": 0.03, "trainer.strength": 0.01})
-    methods += grid(variant="erm", **{"trainer.longer": round(ALL_OF_MODULAR / STEPS, 4)})
-    return (grid(arch="corruptions", dataset="digits", severity="lowest", **shared) * methods).cells()

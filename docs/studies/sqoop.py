@@ -13,7 +13,7 @@ network, `RATES`. These commands searched it on data seed 5, which is not report
     modtf tune --study=docs/studies/sqoop.py:sqoop_long_tuning --out=runs/sqoop_rates \\
         --variant=all_sub_all_bn --space learning_rate=0.000125,0.0005,0.002,0.008
 
-`sqoop_five` has five objects and 10,000 steps, in which known pairs should reach 90%: 20 models, 2 core-hours.
+`sqoop_five` has five objects and 10,000 steps, in which known pairs should reach 90%: 20 models, 2 hours.
 At the rate that was best for it with two objects `all_all_all_bn` had 80% of them, so the rates were searched
 again, with five objects: 12 trials, half an hour.
 

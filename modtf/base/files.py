@@ -206,12 +206,12 @@ def read_text(path: str | Path, most: float = LARGE) -> str:
     return regular_file(path, most).read_text(encoding="utf-8")
 
 
-def walk(folder: str | Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+def walk(folder: str | Path, *, followlinks: bool = False) -> Iterator[tuple[Path, list[str], list[str]]]:
     """Yield each folder with the names of its folders and files, like `os.walk`, without unfinished files.
 
     Folders that another process removes in the meantime are left out.
     """
-    for parent, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder, followlinks=followlinks):
         folders[:] = sorted(name for name in folders if not name.startswith(WRITING))
         yield Path(parent), folders, files
 

@@ -73,10 +73,12 @@ def run_study(
     for line in remarks(states, retry_failed):
         print(line, flush=True)
     before = sum(state.name == "finished" for state in states.values())
-    for name, state in states.items():
+    for cell in cells:
+        name, state = cell.folder, states[cell.folder]
         if state.name == "damaged":
             with contextlib.suppress(LockedError), locked(out, name):
-                move_aside(Path(out, name))
+                if state_of(cell, out).name == "damaged":  # another process may have repaired it
+                    move_aside(Path(out, name))
         elif state.name == "failed" and retry_failed:
             Path(out, name, ERROR).unlink(missing_ok=True)
     todo = [cell for cell in cells if is_open(out, cell.folder)]

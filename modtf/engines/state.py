@@ -8,7 +8,6 @@ A text file beside it names the holder, and counts the steps of its cell.
 
 import contextlib
 import errno
-import inspect
 import itertools
 import json
 import os
@@ -28,11 +27,22 @@ from modtf.base.files import FULL, read_text, remove_unfinished, write_text
 from modtf.base.registry import Registry
 from modtf.base.version import __version__
 from modtf.base.words import one_line, plural
+from modtf.metrics import MEASURES
 from modtf.models.architectures import ARCHITECTURES
-from modtf.models.own import MODELS, hash_of_source
+from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
+from modtf.models.source import hash_of_source
 from modtf.results.cells import is_finished, read_config
-from modtf.results.schema import CONFIG, ERROR, MANIFEST, PRIVATE, damage_of, read_json, write_manifest
+from modtf.results.schema import (
+    CONFIG,
+    ERROR,
+    MANIFEST,
+    MEASURE_SOURCES,
+    PRIVATE,
+    damage_of,
+    read_json,
+    write_manifest,
+)
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import FAMILIES
 from modtf.tasks.task import science_hash
@@ -211,7 +221,7 @@ def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
         )
     now = recorded_source(cell)
     for kind, (key, name, _) in _from_outside(cell).items():
-        if key in config and config[key] != now[key]:
+        if config.get(key) not in (None, now[key]):  # None: a notebook's class, or an older version
             raise ValueError(
                 f"{folder} holds results of the {kind} {name!r}, whose file has changed since. Register the "
                 f"new {kind.split()[-1]} under another name, choose another --out, or remove the folder."
@@ -221,7 +231,9 @@ def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:
 def recorded_source(cell: Cell) -> dict[str, Any]:
     """Return the sources to record for the cell's registered parts, which their names do not identify."""
     outside = _from_outside(cell).values()
-    return {key: hash_of_source(inspect.getmodule(thing) or thing) for key, _, thing in outside}
+    sources: dict[str, Any] = {key: hash_of_source(thing) for key, _, thing in outside}
+    measures = {name: hash_of_source(MEASURES[name].function) for name in MEASURES.outside}
+    return sources | ({MEASURE_SOURCES: measures} if measures else {})
 
 
 def _from_outside(cell: Cell) -> dict[str, tuple[str, str, Any]]:

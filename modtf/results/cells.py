@@ -3,7 +3,7 @@
 import json
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -125,23 +125,31 @@ def find_cells(directory: Source) -> list[CellFolder]:
                 f"The {what} {str(folder)!r} does not exist. Give one that training wrote."
             )
         # sorted here, because archives are unpacked to folders of random names
-        inside = {path.resolve(): _read(path) for path in sorted(_config_files(folder))}
-        if not any(inside.values()):
+        inside = dict(sorted(_cells_in(folder), key=lambda item: item[1].path))
+        if not inside:
             raise FileNotFoundError(
                 f"{str(folder)!r} holds no results: neither it nor its sub-folders contain a cell's "
                 f"{CONFIG}. Give the folder that was --out in training."
             )
-        cells |= {path: cell for path, cell in inside.items() if cell is not None}
+        cells |= inside
     _refuse_copies(cells.values())
     return list(cells.values())
 
 
-def _config_files(folder: Path) -> Iterable[Path]:
-    for parent, folders, files in walk(folder):
+def _cells_in(folder: Path) -> Iterator[tuple[Path, CellFolder]]:
+    """Yield the real path of each cell's config, and the cell. Links to folders are followed once."""
+    visited = set()
+    for parent, folders, files in walk(folder, followlinks=True):
+        real = parent.resolve()
+        if real in visited:
+            folders.clear()
+            continue
+        visited.add(real)
         if PRIVATE in folders:
             folders.remove(PRIVATE)
-        if CONFIG in files or {RESULTS, MANIFEST} <= set(files):
-            yield parent / CONFIG
+        is_cell = CONFIG in files or {RESULTS, MANIFEST} <= set(files)
+        if is_cell and (cell := _read(parent / CONFIG)) is not None:
+            yield real / CONFIG, cell
             folders.clear()  # a cell holds no cells, but may hold many TensorBoard files
 
 

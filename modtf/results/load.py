@@ -5,6 +5,7 @@ are rejected.
 """
 
 import io
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 
 from modtf.base.checks import check_callable, check_choice
 from modtf.base.files import regular_file
+from modtf.base.words import in_a_row
 from modtf.evaluation.scores import measure_members
 from modtf.metrics import GROUPS, MEASURES, activation_measures
+from modtf.models.source import hash_of_source
 from modtf.results.cells import CellFolder, Source, find_cells
 from modtf.results.schema import (
     ACTIVATION,
@@ -28,6 +31,7 @@ from modtf.results.schema import (
     HISTORY,
     HISTORY_COLUMNS,
     MATRICES,
+    MEASURE_SOURCES,
     NOT_KEYS,
     NUMBERS,
     OPTIONAL,
@@ -336,18 +340,38 @@ def _with_new(
     codes = frame["measure"].cat.categories.get_indexer(known)
     present = np.zeros((len(cells), len(frame["measure"].cat.categories) + 1), bool)  # the last: code -1
     present[np.repeat(np.arange(len(cells)), rows), frame["measure"].cat.codes] = True
+    changed = _changed_measures(cells)
     lacking = ~present[:, codes]
+    for new, of_cell in zip(lacking, changed, strict=True):
+        new |= np.isin(known, list(of_cell))
     if not lacking.any():
         return frame, rows
+    if any(changed):
+        listed = in_a_row(sorted(set().union(*changed)))
+        warnings.warn(
+            f"Measures whose files have changed since a cell was trained: {listed}. Their values are "
+            "computed anew from its activation matrices; those during training are left out.",
+            stacklevel=3,
+        )
     dtype = pd.CategoricalDtype(list(dict.fromkeys([*frame["measure"].cat.categories, *known])))
     frame = frame.astype({"measure": dtype})
     ends = np.cumsum(rows)
     parts = []
     for cell, begin, end, new in zip(cells, ends - rows, ends, lacking, strict=True):
-        stored = frame.iloc[begin:end]
-        added = _new_rows(cell, stored, list(compress(known, new))) if new.any() else ()
-        parts.append(pd.concat([stored, *added]))
+        stored, names = frame.iloc[begin:end], list(compress(known, new))
+        added = _new_rows(cell, stored, names) if names else ()
+        parts.append(pd.concat([stored[~stored["measure"].isin(names)], *added]))
     return pd.concat(parts, ignore_index=True), np.array([len(part) for part in parts], np.intp)
+
+
+def _changed_measures(cells: Sequence[CellFolder]) -> list[set[str]]:
+    """Return the measures of plug-ins that each cell was measured with, and whose files have changed."""
+    now = {name: hash_of_source(MEASURES[name].function) for name in MEASURES.outside}
+    recorded = [cell.config.get(MEASURE_SOURCES, {}) for cell in cells]
+    return [
+        {name for name, source in one.items() if now.get(name) and source not in (None, now[name])}
+        for one in recorded
+    ]
 
 
 def _new_rows(cell: CellFolder, frame: pd.DataFrame, new: Sequence[str]) -> Iterator[pd.DataFrame]:
@@ -376,7 +400,15 @@ def load_history(directory: Source, progress: Progress = iter) -> pd.DataFrame:
     """
     cells = [cell for cell in find_cells(directory) if cell.is_finished and cell.has_history]
     columns = {**{name: COLUMNS[name] for name in CELL}, **HISTORY_COLUMNS, **JOINED}
-    return _known_errors(_described(cells, *read_tables(cells, HISTORY, progress), columns))
+    frame, rows = read_tables(cells, HISTORY, progress)
+    changed = _changed_measures(cells)
+    if any(changed):
+        cell = np.repeat(np.arange(len(cells)), rows)
+        kept = np.array(
+            [name not in changed[i] for i, name in zip(cell, frame["measure"], strict=True)], bool
+        )
+        frame, rows = frame[kept], np.bincount(cell[kept], minlength=len(cells))
+    return _known_errors(_described(cells, frame, rows, columns))
 
 
 def with_categories(frame: pd.DataFrame) -> pd.DataFrame:

@@ -38,6 +38,7 @@ DIVERGED = "diverged"
 #: in archives: what was corrected after training, how, in which commit, and the old lines of the tables
 CORRECTIONS = "corrections.json"
 CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance" of the last run
+MEASURE_SOURCES = "measure_sources"  # in the config: plug-in's measure -> hash of its file
 ACTIVATION = "activation.npz"
 MATRICES = ("last", "best", "history")  # its arrays, by place: "last_encoder", or "last" of the only one
 TAIL = "tail"  # one more array, if the history lacks these evaluations

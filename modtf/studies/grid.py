@@ -7,11 +7,11 @@ from itertools import product
 from typing import Any, TypeVar
 
 from modtf.base.checks import check_choice, check_integer
-from modtf.base.registry import check_known_options, options_of, options_of_function, resolve
-from modtf.base.words import plural
+from modtf.base.registry import options_of, options_of_function, resolve
+from modtf.base.words import in_a_row, plural
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.architectures.sizes import check_size, check_width
-from modtf.models.own import MODELS, options_of_model
+from modtf.models.own import MODELS, check_cell_of_model, options_of_model
 from modtf.models.routers import ROUTERS
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import FAMILIES, Family
@@ -144,6 +144,8 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
     defaults = preset(name, task)
     if "num_rules" not in plain:
         task = task.replace(num_rules=defaults.num_rules)
+    if "members" in plain and (beside := [name for name in ("tasks", "seeds") if name in plain]):
+        raise ValueError(f"members names every task and seed, so {in_a_row(beside)} cannot stand beside it.")
     tasks = _numbers("tasks", plain.get("tasks", defaults.tasks))
     seeds = _numbers("seeds", plain.get("seeds", defaults.seeds))
     protocol = Protocol.published(task, variant) if name == "paper" else defaults.protocol
@@ -152,7 +154,7 @@ def cell_of(point: Mapping[str, Any]) -> Cell:
         task,
         plain.get("width", defaults.width),
         variant,
-        plain.get("members") or tuple((data_seed, seed) for data_seed in tasks for seed in seeds),
+        plain["members"] if "members" in plain else tuple(product(tasks, seeds)),
         _protocol(task, plain.get("protocol", protocol), by_namespace),
         architecture=plain.get("architecture"),
         **{name: by_namespace[name] for name in OPTIONS},
@@ -199,7 +201,7 @@ def check_cell(cell: Cell) -> None:
     """Raise `ValueError` for a cell that cannot be built. This imports no TensorFlow."""
     cell.task.family.check_variant(cell.task, cell.variant)
     if cell.runs in MODELS:
-        check_known_options(f"the model {cell.variant!r}", cell.model, options_of_model(cell.runs))
+        check_cell_of_model(cell)
         return
     if cell.runs not in ROUTERS:
         names = [variant.name for variant in cell.task.family.variants]

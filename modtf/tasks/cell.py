@@ -175,9 +175,14 @@ class Cell:
         return science_hash(self.to_dict(), digest_size=4)
 
     @property
+    def part_of_path(self) -> str:
+        """The label as a part of a folder's name, which is valid on every file system."""
+        return UNSAFE.sub("_", self.label)[:LONGEST]
+
+    @property
     def folder(self) -> str:
-        """The folder's name, which is valid on every file system."""
-        return f"{UNSAFE.sub('_', self.label)[:LONGEST]}-{self.hash}"
+        """The folder's name."""
+        return f"{self.part_of_path}-{self.hash}"
 
 
 def _members(value: Any) -> tuple[tuple[int, int], ...]:

@@ -2,6 +2,7 @@
 
 import fnmatch
 import io
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def remove_checkpoints(folder: Path) -> None:
 
 def _read(path: Path) -> Arrays:
     try:
-        content = regular_file(path).read_bytes()  # other errors mean no damage: the file must stay
+        content = regular_file(path, math.inf).read_bytes()  # other errors mean no damage: the file must stay
     except FileNotFoundError as error:
         raise DamagedError(f"The checkpoint {path} is missing") from error
     try:

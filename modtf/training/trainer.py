@@ -151,6 +151,12 @@ class TrainerContext:
             whose={"stage": stage, **self._whose},
             **self._how,
         )
+        done = int(model.optimizer.iterations)
+        if done != steps:
+            raise ValueError(
+                f"The training ended after {done:,} of {steps:,} steps{f' of {stage!r}' if stage else ''}, "
+                "because a callback stopped it or its data ended. Its results would pass for those of all."
+            )
         if own:
             self._diverged(np.asarray(model.optimizer.diverged_at))
         if not (own and measured):

@@ -91,7 +91,7 @@ class Search:
     @property
     def name(self) -> str:
         """Return the name of the search's folder."""
-        return f"{self.base.label}_{self.oracle}-{science_hash(self.to_dict(), digest_size=4)}"
+        return f"{self.base.part_of_path}_{self.oracle}-{science_hash(self.to_dict(), digest_size=4)}"
 
     def folder(self, out: str | Path) -> Path:
         """Return the folder of the search's state, in the folder of a tuning."""
@@ -175,16 +175,20 @@ class Best:
 
 def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) -> list[Cell]:
     """Write grids or random searches to disk. Return the cells of their trials, at most `limit` per search.
-    Existing trials stay, and come first."""
-    cells: dict[str, Cell] = {}
+
+    Existing trials stay. Trials that were added to a search come last, so that a shard of the others, which
+    goes by their places, stays the same."""
+    first, later = dict[str, Cell](), dict[str, Cell]()
     for search in searches:
         known = search.settings(out)
         number = limit and max(limit, len(known))
-        new = (values for values in search.list_settings(number) if values not in known)
-        settings = [*known, *new][:number]
+        listed = list(search.list_settings(number))
+        settings = [*known, *(values for values in listed if values not in known)][:number]
         search.write(out, settings)
-        cells |= {cell.folder: cell for cell in map(search.cell_of, settings)}
-    return list(cells.values())
+        for values in settings:
+            cell = search.cell_of(values)
+            (first if values in listed else later)[cell.folder] = cell
+    return list({**first, **later}.values())
 
 
 def _at(axis: Axis, share: float) -> Any:

@@ -12,7 +12,8 @@ import numpy as np
 
 from modtf.base.checks import differences
 from modtf.models.base import ModularModel
-from modtf.models.own import hash_of_config, hash_of_source
+from modtf.models.own import hash_of_config
+from modtf.models.source import hash_of_code
 from modtf.tasks.population import Population
 from modtf.tasks.protocol import Training
 from modtf.training import checkpoint_file
@@ -39,7 +40,7 @@ def identity_of(
         known = {**model.get_config(), **_members(model.population), "architecture": type(model).__name__}
         del known["population"], known["name"]
     else:
-        known = {"name": type(model).__qualname__, "source": hash_of_source(type(model))}
+        known = {"name": type(model).__qualname__, "source": hash_of_code(type(model))}
         known["config"] = hash_of_config(model)
     return {**more, "data": _members(population), "model": known, "training": numbers}
 

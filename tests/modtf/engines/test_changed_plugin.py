@@ -5,15 +5,18 @@ import sys
 from dataclasses import replace
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from registering import forgotten
 
-from modtf import Cell, Task
+from modtf import Cell, Task, run_cell
 from modtf.base.plugins import load_plugin
 from modtf.engines.state import state_of, write_config
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
+from modtf.models.source import hash_of_source
 from modtf.results.cells import read_config
+from modtf.studies.grid import check_cell
 from modtf.tasks.families import FAMILIES
 
 PLUGIN = """
@@ -136,3 +139,72 @@ def test_own_parts_record_nothing(load, tmp_path):
     (tmp_path / CELL.folder).mkdir()
     write_config(CELL, tmp_path / CELL.folder)
     assert not [key for key in read_config(tmp_path / CELL.folder) if key.endswith("source")]
+
+
+def test_changed_neighbours_are_refused(load, tmp_path):
+    """A plug-in may import files of its folder, which import others; installed packages do not count."""
+    (tmp_path / "near_plugin.py").write_text("import numpy\nfrom inner_plugin import two\n")
+    (tmp_path / "inner_plugin.py").write_text("two = 2\n")
+    load(f"import near_plugin\n{PLUGIN}")
+    cell = CHANGES["router 'of_plugin'"]()
+    (folder := tmp_path / cell.folder).mkdir()
+    write_config(cell, folder)
+    (tmp_path / "inner_plugin.py").write_text("# A comment.\ntwo = 2\n")
+    assert state_of(cell, tmp_path).name == "open"
+    (tmp_path / "inner_plugin.py").write_text("two = 3\n")
+    with pytest.raises(ValueError, match="holds results of the router 'of_plugin', whose file has changed"):
+        state_of(cell, tmp_path)
+    for name in ("near_plugin", "inner_plugin"):
+        del sys.modules[name]
+
+
+def test_changed_files_of_a_package_are_noticed(tmp_path, monkeypatch):
+    (package := tmp_path / "plugin_package").mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "routers.py").write_text("import keras\nfrom . import gates\nfrom .gates import one\n")
+    (package / "gates.py").write_text("one = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = hash_of_source("plugin_package.routers")
+    (package / "gates.py").write_text("one = 2\n")
+    assert before not in (None, hash_of_source("plugin_package.routers"))
+
+
+NOTEBOOK = """
+import modtf
+from modtf.models import Router
+
+
+@modtf.register_router("of_notebook")
+class OfNotebook(Router):
+    def call(self, rule=None, rule_features=None, scores=None):
+        return 1.5 * scores
+
+
+@modtf.register_model("model_of_notebook")
+def model(task, width, seed):
+    return 1.5
+"""
+
+
+@pytest.mark.parametrize("name", ["of_notebook", "model_of_notebook"])
+def test_changed_code_of_a_notebook_is_refused(name, tmp_path):
+    shell = InteractiveShell.instance()
+    cell = replace(CELL, variant=name)
+    with forgotten(ROUTERS, MODELS):
+        assert shell.run_cell(NOTEBOOK).success
+        (folder := tmp_path / cell.folder).mkdir()
+        write_config(cell, folder)
+        assert shell.run_cell(NOTEBOOK).success
+        assert state_of(cell, tmp_path).name == "open"
+        assert shell.run_cell(NOTEBOOK.replace("1.5", "2.5")).success
+        with pytest.raises(ValueError, match="whose file has changed since"):
+            state_of(cell, tmp_path)
+
+
+def test_the_model_of_a_cell_has_no_router_and_no_architecture(load, tmp_path):
+    load(PLUGIN)
+    cell = replace(CELL, variant="model_of_plugin")
+    for change in ({"router": {"temperature": 3}}, {"architecture": "mha"}):
+        for check in (check_cell, lambda one: run_cell(one, tmp_path)):
+            with pytest.raises(ValueError, match=r"temperature=3|architecture='mha'"):
+                check(replace(cell, **change))

@@ -10,7 +10,7 @@ from dummy import results
 from modtf.analysis import find_missing
 from modtf.base.files import write_text
 from modtf.engines import run_study as progress
-from modtf.engines.state import StopError, locked, write_asked
+from modtf.engines.state import State, StopError, locked, write_asked
 from modtf.results.schema import MANIFEST, PRIVATE
 from modtf.studies import grid
 from modtf.studies.grid import check_cells
@@ -146,3 +146,18 @@ def test_what_failed_is_counted_and_what_another_process_holds_is_not(pair, caps
     assert list(bar.left) == [pair[0].folder]
     bar.close()
     assert "cells 4/5, 1 failed" in capsys.readouterr().err
+
+
+def test_a_damaged_cell_that_another_process_has_repaired_stays(run, cells, tmp_path, monkeypatch):
+    run("steps", chosen=cells[:1])
+    real, seen = progress.state_of, []
+
+    def before(cell, out):
+        seen.append(cell)
+        return State("damaged", "a file") if len(seen) == 1 else real(cell, out)
+
+    monkeypatch.setattr(progress, "state_of", before)
+    run("steps", chosen=cells[:1])
+    assert len(seen) == 2
+    assert results(tmp_path / "out") == {cells[0].folder: f"{cells[0].label},20\n"}
+    assert not (tmp_path / "out" / PRIVATE / "damaged").exists()

@@ -262,3 +262,44 @@ def test_no_finished_cell_gives_an_empty_table(tmp_path):
     assert load_results(tmp_path).empty
     assert list(load_results(tmp_path))[: len(COLUMNS)] == list(COLUMNS)
     assert load_history(tmp_path).empty
+
+
+def test_a_config_of_another_program_hides_no_cells(tmp_path):
+    one_cell(tmp_path / "runs" / "study")
+    (tmp_path / "runs" / "config.json").write_text('{"model": "mine"}')
+    assert len(find_cells(tmp_path)) == 1
+
+
+def test_links_to_folders_are_followed_and_no_cell_is_found_twice(tmp_path):
+    folder = one_cell(tmp_path / "disk")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "linked").symlink_to(folder)
+    (tmp_path / "runs" / "round").symlink_to(tmp_path / "runs")
+    (tmp_path / "runs" / "twice").symlink_to(tmp_path / "disk")
+    assert len(find_cells(tmp_path / "runs")) == 1
+    assert len(load_results(tmp_path / "runs")["folder"].unique()) == 1
+
+
+def test_a_measure_whose_file_has_changed_is_computed_anew(tmp_path, monkeypatch):
+    folder = one_cell(tmp_path)
+    said: dict = {"group": "diagnostic", "range": (0, 1), "perfect": None, "smaller_is_better": None}
+    said |= {"description": "A number.", "axis_label": "Number"}
+    sources = iter(["first", "first", "second", "second"])
+    for name in ("results.csv", "history.csv"):
+        frame = pd.read_csv(folder / name, keep_default_na=False)
+        some = frame[frame["measure"] == "alignment"].assign(measure="of_plugin", value=0.25)
+        pd.concat([frame, some]).to_csv(folder / name, index=False)
+    change_config(folder, "measure_sources", to={"of_plugin": "first"})
+    monkeypatch.setattr("modtf.results.load.hash_of_source", lambda _: next(sources))
+    with forgotten(MEASURES):
+        modtf.register_measure("of_plugin", **said)(lambda A: 0.5)
+        same = load_results(tmp_path), load_history(tmp_path)
+        with pytest.warns(UserWarning, match="have changed since a cell was trained: of_plugin. Their"):
+            new = load_results(tmp_path)
+        history = load_history(tmp_path)
+    for frame in same:
+        assert set(frame.loc[frame["measure"] == "of_plugin", "value"]) == {0.25}
+    assert set(new.loc[new["measure"] == "of_plugin", "value"]) == {0.5}
+    assert len(new) == len(same[0])
+    assert "of_plugin" not in set(history["measure"])
+    assert len(history) == (same[1]["measure"] != "of_plugin").sum()

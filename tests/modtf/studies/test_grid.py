@@ -126,6 +126,8 @@ def test_a_protocol_of_ones_own():
         ({"seeds": 10**30}, "expected an integer of at most 1000000000000"),
         ({"tasks": 10**12}, "cannot fit: .*Take fewer members"),
         ({"width": 0}, "width=0 is not valid"),
+        ({"members": ()}, "members="),
+        ({"members": ((7, 0),), "tasks": 3}, "so tasks cannot stand beside it"),
     ],
 )
 def test_errors_say_which_cell(setting, words):

@@ -95,3 +95,8 @@ def test_what_cannot_be_written_does_not_cost_the_file(path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         checkpoint_file.save(path, {"number": np.array(3)})
     assert load(path) == (2, [])
+
+
+def test_a_checkpoint_larger_than_other_files_may_be_is_read(path, monkeypatch):
+    monkeypatch.setattr("modtf.base.files.regular_file.__defaults__", (1000,))
+    assert load(path) == (2, [])

@@ -170,3 +170,16 @@ def test_options_are_checked(cell):
         ValueError, match=r"warm_up=2 is not an option of the trainer of 'modular'; .* start, start_steps"
     ):
         trainer_of(replace(cell, variant="modular", trainer={"warm_up": 2}))
+
+
+@pytest.mark.parametrize("at", [2, 8])
+def test_a_training_that_a_callback_ends_gives_no_results(at, cell, tmp_path):
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.stop_training = int(self.model.optimizer.iterations) >= at
+
+    protocol = Protocol(replace(TRAINING, evaluations=4), SMALL)
+    cell = replace(cell, variant="modular", members=((0, 0),), protocol=protocol)
+    with pytest.raises(ValueError, match=r"The training ended after \d+ of 12 steps, because a callback"):
+        run_cell(cell, tmp_path, verbose=False, callbacks=[Stop()])
+    assert not (tmp_path / cell.folder / "manifest.json").exists()

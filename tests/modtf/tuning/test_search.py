@@ -21,6 +21,7 @@ from modtf.tuning.search import (
     DEFINITION,
     LEARNING_RATES,
     axes_given,
+    begin_lists,
     find_searches,
     in_words,
     space_of,
@@ -247,3 +248,19 @@ def test_the_published_grid_of_the_corruptions():
     assert (last.protocol.training.learning_rate, last.trainer) == (1, {"strength": 10})
     with pytest.raises(ValueError, match=r"^strength=-1 is not valid"):
         space_of(cells[1], axes_given(["trainer.strength=-1,1"], cells))
+
+
+def test_a_search_whose_label_is_a_path_is_found(tmp_path):
+    search = search_of("0.1,0.2", variant="clamped", **{"router.of": "runs/x/cell"})
+    search.write(tmp_path, [])
+    assert find_searches(tmp_path) == [search]
+
+
+def test_trials_that_are_added_to_a_search_move_no_others(tmp_path):
+    searches = [search_of("0.01,0.02,0.04", width=width) for width in (8, 16)]
+    before = begin_lists(searches, tmp_path, None)
+    half = searches[0].half_steps[0.02]
+    searches[0].write(tmp_path, [*searches[0].settings(tmp_path), {"learning_rate": half}])
+    after = begin_lists(searches, tmp_path, None)
+    assert after[:6] == before
+    assert [cell.protocol.training.learning_rate for cell in after[6:]] == [half]
