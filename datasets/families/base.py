@@ -171,6 +171,7 @@ class RuleData(ABC):
         Returns:
             Inputs, rules (integers from 0) and targets, with the shapes of `Task.example_shapes`.
         """
+        variations.check_options(self.task, zipf=zipf, pairs=pairs, support=support, noise=noise)
         ops, num_tokens = self.ops, uniforms.rule.shape[1]
         shapes, kind = self.task.example_shapes(num_tokens), type(self).__name__
         uniforms = variations.stored(self, index, uniforms)

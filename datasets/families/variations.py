@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from modtf.base.checks import check_choice, check_number
 from modtf.datasets.random import check_rule_probs, choose_rule, standard_normal
 from modtf.metrics.distributions import entropy
 from modtf.tasks.families.varied import WITHHELD, next_rule, zipf
@@ -74,6 +75,20 @@ def stored(data: Any, index: Any, uniforms: Any) -> Any:
     tokens, width = uniforms.rule.shape[1], uniforms.inputs.shape[1]
     numbers = uniforms.at(index, tokens + width)
     return replace(uniforms, rule=numbers[:, :tokens], inputs=numbers[:, tokens:])
+
+
+def check_options(task: Task, **options: Any) -> None:
+    """Raise `ValueError` for a value of `zipf`, `pairs`, `support` or `noise` without a meaning for the
+    task."""
+    for name, known, needed in (("pairs", WITHHELD, WITHHELD), ("support", "outside", "shell")):
+        if options[name] is not None:
+            check_choice(name, options[name], (known,))
+            if not option(task, needed):
+                raise ValueError(f"{name}={known!r} needs a task with the option {needed}. Leave it out.")
+    highest = 1e6 if task.setting == "regression" else 0.5
+    for name, low, high in (("zipf", -4.0, 4.0), ("noise", 0.0, highest)):
+        if options[name] is not None:
+            check_number(name, options[name], low, high)
 
 
 def rules(data: Any, uniforms: Any, exponent: float | None = None, pairs: str | None = None) -> Any:

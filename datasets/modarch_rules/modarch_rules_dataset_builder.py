@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from tensorflow_datasets.core import utils
 from tensorflow_datasets.core.splits import AbstractSplit
 
+from modtf.datasets.families import variations
 from modtf.datasets.families.base import data_class
 from modtf.datasets.modarch_rules.configs import (
     BATCH_SIZE,
@@ -156,7 +157,12 @@ class Builder(tfds.core.GeneratorBasedBuilder):
 
     def _info(self) -> RulesInfo:
         task, texts = self.builder_config.task, self.get_metadata()
-        parameters = {n: v.tolist() for n, v in data_class(task.family).parameters(task).items()}
+        drawn = {**data_class(task.family).parameters(task), **variations.parameters(task)}
+        if variations.option(task, "form") == "network":
+            drawn = {
+                name: drawn[name] for name in drawn if name not in ("alpha", "beta")
+            }  # no label has them
+        parameters = {name: values.tolist() for name, values in drawn.items()}
         return RulesInfo(
             builder=self,
             description=texts.description,

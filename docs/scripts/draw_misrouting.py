@@ -59,7 +59,7 @@ def costs(part: modtf.Study) -> str:
             values = clamped_matrix(8, matrix, amount)
             about = [f"{inverse_mutual_information(values):.2f}", str(np.linalg.matrix_rank(values))]
             cells += ["the same"] * (4 - len(cells))
-            rows.append([f"{matrix} {amount:g}", f"{distance(matrix, amount):.3f}", *about, *cells])
+            rows.append([f"{matrix} {amount:g}", f"{distance(matrix, amount, 8):.3f}", *about, *cells])
     header = ["matrix", "alignment", "inverse mutual information", "rank", *headed(WAYS.values())]
     return markdown_table(header, rows)
 

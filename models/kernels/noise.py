@@ -39,6 +39,8 @@ def uniform_noise(key, step, num_rows: int, tokens):
         num_rows: below 128.
         tokens: the tokens' numbers, int32 [T], below 2**24.
     """
+    if len(ops.shape(tokens)) != 1:
+        raise ValueError(f"tokens={tokens!r} is not valid; expected the tokens' numbers, see token_numbers.")
     key, step = ops.cast(key, "uint32"), ops.cast(step, "uint32")
     rows = ops.arange(num_rows, dtype="int32")[:, None] * (1 << TOKENS)
     place = ops.cast(rows + tokens, "uint32")[None]

@@ -100,6 +100,10 @@ class BiasBalanced(Router):
         self.k, self.rate = self.check_chosen(k), check_number("rate", rate, 0.0, 1.0)
         self.bias = self.keep("bias", np.zeros([self.num_members, self.num_modules, 1]))
 
+    @property
+    def learns(self) -> bool:
+        return self.k > 1
+
     def extra_input(self, rule, training):
         return ops.convert_to_tensor(self.bias)
 

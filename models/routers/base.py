@@ -137,6 +137,11 @@ class Router(keras.layers.Layer):
         return int(k)
 
     @property
+    def learns(self) -> bool:
+        """Whether the gradient reaches the scores or the router's own weights."""
+        return self.needs_scores or bool(self.trainable_variables)
+
+    @property
     def is_told(self) -> bool:
         """Return whether the router gets the rule where the network must not: if p follows the rule, even
         if an instance also samples, and so takes back `depends_only_on_rule`."""

@@ -1,5 +1,7 @@
 """The router `hash`."""
 
+import math
+
 import numpy as np
 from keras import ops
 
@@ -7,6 +9,8 @@ from modtf.base.checks import check_integer
 from modtf.models.initial import noise_keys
 from modtf.models.routers import register_router
 from modtf.models.routers.base import Router, RouterSetup
+
+SAMPLE = 4096  # tokens in which the patterns that occur are counted
 
 
 @register_router("hash")
@@ -18,8 +22,10 @@ class Hash(Router):
     of a token is the pattern of the signs of its inputs along random directions.
 
     Args:
-        modules: M; R by default.
-        directions: of inputs that are numbers, from 1 to 16; there are 2^directions ids.
+        modules: M; R by default; at most the number of ids.
+        directions: n, of F inputs that are numbers, from 1 to 16. There are 2^n ids, of which at most
+            2 (C(n-1, 0) + ... + C(n-1, F-1)) occur, 12 of 64 for two inputs and the usual n. Modules get
+            equally many of those that occurred among 4,096 normal tokens.
     """
 
     needs_inputs = True
@@ -32,15 +38,26 @@ class Hash(Router):
                 "the router 'hash' chooses by a token's inputs, and this network's inputs belong to whole "
                 "examples. Choose another router."
             )
-        count = 2**directions if setup.num_ids is None else setup.num_ids
+        width, count = setup.token_width, 2**directions if setup.num_ids is None else setup.num_ids
+        occur = 2 * sum(math.comb(directions - 1, i) for i in range(width))
+        if self.num_modules > (possible := count if setup.num_ids is not None else min(count, occur)):
+            raise ValueError(
+                f"the router 'hash' has {self.num_modules} modules for {possible} ids, so some would have no "
+                "token. Choose fewer modules, or more directions."
+            )
         drawn = [np.random.default_rng(keys) for keys in noise_keys(setup.initial, setup.name)]
-        modules_of = np.stack([rng.permutation(count) % self.num_modules for rng in drawn])
-        one_hot = np.arange(self.num_modules)[:, None] == modules_of[:, None]
-        self.table = self.keep("table", one_hot.astype("float32"))  # [P, M, ids]
+        orders = np.stack([rng.permutation(count) for rng in drawn])
         self.directions = None
         if setup.num_ids is None:
-            normal = np.stack([rng.normal(size=[directions, setup.token_width]) for rng in drawn])
-            self.directions = self.keep("directions", normal.astype("float32"))
+            normal = np.stack([rng.normal(size=[directions, width]) for rng in drawn]).astype("float32")
+            self.directions = self.keep("directions", normal)
+            tokens = np.stack([rng.normal(size=[width, SAMPLE]) for rng in drawn]).astype("float32")
+            patterns = np.einsum("pnt,n->pt", normal @ tokens > 0, 2 ** np.arange(directions))
+            for order, found in zip(orders, patterns, strict=True):
+                unseen = ~np.isin(np.arange(count), found)
+                order[:] = np.argsort(np.argsort(order + count * unseen))  # those that occur come first
+        one_hot = np.arange(self.num_modules)[:, None] == orders[:, None] % self.num_modules
+        self.table = self.keep("table", one_hot.astype("float32"))  # [P, M, ids]
 
     def extra_input(self, rule, training):
         if self.inputs is None:  # outside of a forward pass

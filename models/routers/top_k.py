@@ -26,6 +26,10 @@ class TopK(Router):
         super().__init__(setup, modules=modules)
         self.k = self.check_chosen(k)
 
+    @property
+    def learns(self) -> bool:
+        return self.k > 1
+
     def call(self, rule=None, rule_features=None, scores=None):
         return softmax_among(largest(scores, self.k), scores)
 

@@ -110,11 +110,16 @@ def _tokens(task: Task, whole: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Return labels, and documents and words where the task has them."""
     rule, family = whole["rule"], task.family
     names = family.rule_names(task) or tuple(f"rule {number}" for number in range(task.num_rules))
-    arrays: dict[str, Any] = {"labels": rule.reshape(-1).astype(np.int16), "label_names": np.array(names)}
+    arrays: dict[str, Any] = {"labels": _integers(rule, task.num_rules), "label_names": np.array(names)}
     if rule.ndim == 2:
         arrays["documents"] = np.repeat(np.arange(len(rule), dtype=np.int32), rule.shape[1])
-    if family.num_ids(task) is not None:
-        arrays["tokens"] = whole["inputs"].reshape(-1).astype(np.int16)
+    if (count := family.num_ids(task)) is not None:
+        arrays["tokens"] = _integers(whole["inputs"], count)
         if words := family.token_names(task):
             arrays["token_names"] = np.array(words)
     return arrays
+
+
+def _integers(numbers: np.ndarray, count: int) -> np.ndarray:
+    """Return integers below `count` in one row, in a type that holds them."""
+    return numbers.reshape(-1).astype(np.result_type(np.int16, np.min_scalar_type(count)))

@@ -222,3 +222,21 @@ def test_on_a_device(draw, arch):
         np.testing.assert_array_equal(features["rule"][step], rule)
         np.testing.assert_allclose(features["inputs"][step], inputs, atol=1e-5)
         np.testing.assert_allclose(target[step], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "words"),
+    [
+        ({"shell": 1.0}, {"support": "outsid"}, "support='outsid' is not"),
+        ({}, {"support": "outside"}, "support='outside' needs a task with the option shell"),
+        ({"arch": "mha", "withheld": 1}, {"pairs": "witheld"}, "pairs='witheld' is not"),
+        ({"arch": "mha"}, {"pairs": "withheld"}, "needs a task with the option withheld"),
+        ({}, {"zipf": float("nan")}, "zipf=nan is not valid"),
+        ({}, {"zipf": "a"}, "zipf='a' is not valid"),
+        ({}, {"noise": float("nan")}, "noise=nan is not valid"),
+        ({"setting": "classification"}, {"noise": 0.7}, "noise=0.7 is not valid"),
+    ],
+)
+def test_options_of_a_stream_that_mean_nothing(draw, task, options, words):
+    with pytest.raises(ValueError, match=words):
+        draw(Task(**{"arch": "mlp", "num_rules": 3} | task), 1, batch_size=4, split="test", options=options)

@@ -85,6 +85,17 @@ def test_hash_by_signs(random_batch):
         assert len(np.unique(ids)) > 4
 
 
+def test_hash_by_signs_reaches_every_module():
+    """Six lines through the plane make 12 of 64 patterns."""
+    tasks = [Task("mlp", num_rules=8)] * 4
+    model = build(tasks, "hash", WIDTH, [0, 1, 2, 3])
+    inputs = np.random.default_rng(0).normal(size=[4000, 4, 2]).astype("float32")
+    features = {"inputs": inputs, "rule": np.zeros([4000, 4], "int32")}
+    assert (np.asarray(model(features)["activation"]).mean(axis=0) > 0).all()
+    with pytest.raises(ValueError, match="has 8 modules for 2 ids"):
+        build(tasks, "hash", WIDTH, [0, 1, 2, 3], router={"directions": 1})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", plugin_routers.PLUGINS)
 @pytest.mark.parametrize("modules", [2, 6])

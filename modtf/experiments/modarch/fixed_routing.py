@@ -14,6 +14,7 @@ CLAMPED = "clamped"
 WAYS = {False: "weighted", True: "sampled"}
 #: (matrix, amount) with one module per rule, which sampling does not change
 CERTAIN = (("spread", 0.0), ("block", 1), ("collapsed", 2))
+FIXED = {"matrix", "amount", "hard"}  # options of a matrix that is the same in all steps
 SURE = 0.05  # the level of each of two one-sided tests
 Routing = tuple[str, float, bool]  # matrix, amount, and whether a module is sampled for every token
 
@@ -38,14 +39,19 @@ def family_of_matrices(model_options: str) -> str:
         'block, sampled'
         >>> family_of_matrices("of=runs/mlp-0123abcd,hard=False")
         'paired run, weighted'
+        >>> family_of_matrices("amount=0.5,until_step=100")
+        'spread for some steps, weighted'
     """
-    matrix, _, sampled = routing_of(model_options)
-    return f"{'paired run' if 'of' in parse_options(model_options) else matrix}, {WAYS[sampled]}"
+    (matrix, _, sampled), options = routing_of(model_options), parse_options(model_options)
+    if not options.keys() <= FIXED:
+        matrix = "paired run" if "of" in options else f"{matrix} for some steps"
+    return f"{matrix}, {WAYS[sampled]}"
 
 
 def is_fixed(rows: pd.DataFrame) -> pd.Series:
-    """Return whether the routing is a named matrix, not that of another model."""
-    return (rows["router"] == CLAMPED) & ~rows["model_options"].astype(str).str.contains("of=", regex=False)
+    """Return whether the routing is a named matrix in all steps, not that of another model."""
+    known = {text: parse_options(text).keys() <= FIXED for text in rows["model_options"].astype(str).unique()}
+    return (rows["router"] == CLAMPED) & rows["model_options"].astype(str).map(known).astype(bool)
 
 
 def fixed_rows(study: TrainedModels) -> pd.DataFrame:
@@ -57,17 +63,22 @@ def fixed_rows(study: TrainedModels) -> pd.DataFrame:
     rows = study.performance[is_fixed(study.performance)]
     routings = [routing_of(options) for options in rows["model_options"].astype(str)]
     table = pd.DataFrame(routings, rows.index, ["matrix", "amount", "sampled"])
-    return rows.join(table.assign(alignment=[distance(*which[:2]) for which in routings]))
+    found = [distance(*which[:2], rules) for which, rules in zip(routings, rows["num_rules"], strict=True)]
+    return rows.join(table.assign(alignment=found))
 
 
-def distance(matrix: str, amount: float) -> float:
-    """Return the alignment of a matrix of the study, at most that of random routing.
+def distance(matrix: str, amount: float, num_rules: int) -> float:
+    """Return the alignment of a matrix of the router `clamped`.
 
     Example:
-        >>> distance("spread", 0.25), distance("collapsed", 4)
+        >>> distance("spread", 0.25, 8), distance("collapsed", 4, 8)
         (0.25, 0.75)
+        >>> distance("spread", 0.75, 2)  # a token of one rule goes to the other's module
+        0.25
     """
-    return amount if matrix == "spread" else 1 - 1 / amount
+    if matrix != "spread":
+        return 1 - 1 / amount
+    return 1 - max(1 - amount, amount / (num_rules - 1)) if num_rules > 1 else 0.0
 
 
 def trends(fixed: pd.DataFrame, matrix: str, sampled: bool) -> pd.DataFrame:

@@ -40,8 +40,7 @@ def nothing(y_true, y_pred):
 def check_router(model: Any, task: Task, start: str) -> None:
     """Raise `ValueError` if the model's router has nothing to learn, or fewer modules than rules."""
     router: Any = getattr(model, "router", None)
-    learns = router is not None and (router.needs_scores or router.trainable_variables)
-    if not learns or router.num_modules < task.num_rules:
+    if router is None or not router.learns or router.num_modules < task.num_rules:
         raise ValueError(
             f"{model.name}: start={start!r} needs a learned router with at least as many modules as rules, "
             "in a single routed layer. Leave it out, or choose such routers by --variant."

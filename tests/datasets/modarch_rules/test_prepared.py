@@ -216,3 +216,15 @@ def test_what_needs_an_end_says_so(empty: Path) -> None:
 def test_finite_splits_without_preparation(empty: Path) -> None:
     with pytest.raises(AssertionError, match="download_and_prepare"):
         tfds.load(NAME, split="test", download=False, data_dir=empty)
+
+
+def test_the_ground_truth_of_networks_and_of_shifted_inputs(tmp_path):
+    builder = tfds.builder("modarch_rules", task=Task(num_rules=3, form="network"), data_dir=tmp_path)
+    first, offset, second = (np.array(builder.info.metadata[name]) for name in ("first", "offset", "second"))
+    assert not {"alpha", "beta"} & builder.info.metadata.keys()
+    features, target = next(iter(stream(builder.builder_config.task, 20)))
+    x, rule = (features[name].numpy() for name in ("inputs", "rule"))
+    hidden = np.tanh(np.einsum("tuf,tf->tu", first[rule], x) + offset[rule])
+    np.testing.assert_allclose(target, (second[rule] * hidden).sum(axis=1), rtol=1e-4, atol=1e-5)
+    builder = tfds.builder("modarch_rules", task=Task(num_rules=3, shift=1.0), data_dir=tmp_path)
+    assert np.shape(builder.info.metadata["centre"]) == (3, 2)

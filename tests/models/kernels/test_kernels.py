@@ -352,3 +352,8 @@ def test_a_mask_leaves_rows_out():
     x, layer = np.random.default_rng(0).normal(size=[7, 5]), BatchNormalization(momentum=0.0)
     layer(np.float32(x), training=True, mask=np.arange(7) < 3)
     np.testing.assert_allclose(layer.moving_mean, x[:3].mean(axis=0), rtol=1e-5)
+
+
+def test_noise_is_for_numbered_tokens():
+    with pytest.raises(ValueError, match="tokens=7 is not valid; expected the tokens' numbers"):
+        uniform_noise(np.array([[1, 2]], np.int32), np.array([5], np.int32), 4, 7)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import modtf
-from modtf.evaluation.routing_file import write_routing
+from modtf.evaluation.routing_file import _integers, write_routing
 from modtf.tasks.population import Population
 
 TASK = modtf.Task("languages", data_seed=3)
@@ -57,3 +57,9 @@ def test_a_members_routing_is_that_of_its_own_task(tmp_path):
 def test_models_without_such_routing_are_refused(variant, member, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         write_routing(modtf.build(TASK, variant, width=8), TASK, tmp_path / "x.npz", member=member)
+
+
+def test_large_vocabularies_are_written_as_they_are():
+    words = np.array([[40_000, 69_999]])
+    assert _integers(words, 70_000).tolist() == [40_000, 69_999]
+    assert _integers(words // 1000, 70).dtype == np.int16

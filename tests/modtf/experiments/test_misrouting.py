@@ -1,6 +1,7 @@
 """The figure of the cost of misrouting, on simulated results."""
 
 from itertools import product
+from pathlib import Path
 
 import misrouting
 import numpy as np
@@ -19,6 +20,7 @@ from modtf.experiments.modarch.fixed_routing import (
     distance,
     family_of_matrices,
     fixed_rows,
+    is_fixed,
     routing_of,
     saved,
     times,
@@ -106,7 +108,7 @@ def priced():
     drawn, collapsed = (
         [test(each) for each in routings] for test in (lambda d: d[2], lambda d: d[0] == "collapsed")
     )
-    distances = np.array([distance(*each[:2]) for each in routings])
+    distances = np.array([distance(*each[:2], 8) for each in routings])
     cost = np.exp(COSTS * distances + np.log(1.1) * np.array(drawn) + np.log(1.2) * np.array(collapsed))
     is_loss = results["measure"] == "loss"
     return Study(results.assign(value=results["value"].where(~is_loss, results["value"] * cost)))
@@ -114,7 +116,7 @@ def priced():
 
 @pytest.mark.parametrize(("matrix", "amount"), misrouting.MATRICES)
 def test_how_far_a_matrix_is_from_the_rules(matrix, amount):
-    assert distance(matrix, amount) == pytest.approx(alignment(clamped_matrix(8, matrix, amount)))
+    assert distance(matrix, amount, 8) == pytest.approx(alignment(clamped_matrix(8, matrix, amount)))
 
 
 def evidence(study, name):
@@ -266,3 +268,29 @@ def test_what_is_refused(variant, trainer, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         run_cell(Cell(Task(), 4, variant, ((0, 0),), protocol, trainer=trainer), tmp_path, verbose=False)
     assert not list(tmp_path.iterdir())  # before anything is written
+
+
+@pytest.mark.parametrize("num_rules", [2, 3, 4, 8])
+@pytest.mark.parametrize("amount", [0.0, 0.1, 0.5, 0.75, 0.875, 1.0])
+def test_the_distance_is_the_alignment_of_the_matrix(num_rules, amount):
+    expected = alignment(clamped_matrix(num_rules, "spread", amount))
+    assert distance("spread", amount, num_rules) == pytest.approx(expected)
+
+
+def test_routing_of_some_steps_is_not_fixed():
+    options = ["matrix=block,amount=2,hard=True", "amount=0.5,until_step=100", "of=runs/cell,hard=False"]
+    rows = pd.DataFrame({"router": "clamped", "model_options": options})
+    assert is_fixed(rows).tolist() == [True, False, False]
+    study = Study.read(Path(misrouting.__file__).parents[1] / "study" / "timing.zip")
+    names = [name for name in CLAIMS if name.startswith(("misrouting_costs", "half_the_modules_cost"))]
+    table = study.claims(names)
+    assert set(table["verdict"]) == {"not enough runs"}
+
+
+@pytest.mark.parametrize("router", ["top_k", "bias_balanced"])
+def test_a_start_needs_a_router_that_learns(router, tmp_path):
+    cell = Cell(
+        Task(), 4, router, ((0, 0),), Protocol.quick(Task()), router={"k": 1}, trainer={"start": "oracle"}
+    )
+    with pytest.raises(ValueError, match="start='oracle' needs a learned router"):
+        run_cell(cell, tmp_path, verbose=False)
