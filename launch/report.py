@@ -77,7 +77,7 @@ def main(values: flags.FlagValues) -> None:
         write_archive(study.cells, values.archive)
         written.append(values.archive)
     if values.claims:
-        print(print_claims(judged, study.level), *how_trained(study.cells), *learning_words(study), sep="\n")
+        print(print_claims(judged, study.level), *how_trained(study), *learning_words(study), sep="\n")
     for line in how_corrected(study.cells):
         print(line)
     if values.measures:

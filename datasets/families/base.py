@@ -86,6 +86,7 @@ class RuleData(ABC):
     splits_share_programs: ClassVar[bool] = False
     #: option of `examples` -> its accepted values; an option whose default is True or False accepts these two
     choices: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    draws_rules: ClassVar[bool] = True  # whether `rule_probs` of a stream are the frequencies of its rules
     grey: bool = False  # whether the three channels of the inputs are equal
     ops: Any  # the stream or program that makes the data sets this and the next two
     split: str

@@ -102,7 +102,7 @@ class Study(TrainedModels):
         return "\n".join(
             [
                 tables_of(self.results, self.level),
-                *how_trained(self.cells),
+                *how_trained(self),
                 *how_corrected(self.cells),
             ]
         )

@@ -112,25 +112,27 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
     return [f"{', '.join(families)} (checkpoint {checkpoint}): {line}" for line, families in lines.items()]
 
 
-def how_trained(cells: Sequence[CellFolder]) -> list[str]:
+def how_trained(study: "TrainedModels") -> list[str]:
     """Return the steps, schedule and learning rates of finished cells, one line for all task types alike.
 
     Example line:
     "MLP regression: 25,000 steps, cosine schedule, learning rates 0.001 (modular), 0.003 (monolithic)"
     """
     rates: dict[tuple[str, str], dict[float, dict[str, set[tuple[int, int]]]]] = {}
-    for cell in (cell for cell in cells if cell.is_finished):
+    done = study.results.groupby("folder", observed=True)["steps"].first()  # a trainer may take other steps
+    for cell in (cell for cell in study.cells if cell.is_finished):
         of, training = cell.cell, cell.definition.protocol.training
         key = (
             kind_label(*(of[name] for name in KIND)),
-            f"{training.steps:,} steps, {training.schedule or 'constant'} schedule",
+            f"{done[str(cell.path)]:,} steps, {training.schedule or 'constant'} schedule",
         )
         variants = rates.setdefault(key, {}).setdefault(training.learning_rate, {})
         name, size = variant_label(of["variant"], of["model_options"]), (of["num_rules"], of["width"])
         variants.setdefault(name, set()).add(size)
     lines: dict[str, list[str]] = {}
+    times = Counter(kind for kind, _ in rates)
     for (kind, words), by_rate in sorted(rates.items()):
-        lines.setdefault(f"{words}, {_rates(by_rate)}", []).append(kind)
+        lines.setdefault(f"{words}, {_rates(by_rate, times[kind] > 1)}", []).append(kind)
     return [f"{', '.join(kinds)}: {line}" for line, kinds in lines.items()]
 
 
@@ -145,19 +147,21 @@ def how_corrected(cells: Sequence[CellFolder]) -> list[str]:
     ]
 
 
-def _rates(by_rate: Mapping[float, Mapping[str, set[tuple[int, int]]]]) -> str:
-    """Return learning rates, and if there are several the variants, R and widths that have them."""
-    if len(by_rate) == 1:
+def _rates(by_rate: Mapping[float, Mapping[str, set[tuple[int, int]]]], named: bool) -> str:
+    """Return learning rates, and if there are several, or if `named`, the variants, R and widths that have
+    them."""
+    if len(by_rate) == 1 and not named:
         return f"learning rate {next(iter(by_rate)):g}"
     times = Counter(name for variants in by_rate.values() for name in variants)
     several = len({width for some in by_rate.values() for sizes in some.values() for _, width in sizes}) > 1
-    named: dict[float, list[str]] = {}
+    lists: dict[float, list[str]] = {}
     for rate, variants in sorted(by_rate.items()):
         for name, sizes in variants.items():
             rules, widths = (listing(numbers) for numbers in zip(*sizes, strict=True))
             where = f" at R = {rules}" + f", width {widths}" * several
-            named.setdefault(rate, []).append(name + where * (times[name] > 1))
-    return "learning rates " + ", ".join(f"{rate:g} ({', '.join(names)})" for rate, names in named.items())
+            lists.setdefault(rate, []).append(name + where * (times[name] > 1))
+    shown = ", ".join(f"{rate:g} ({', '.join(names)})" for rate, names in lists.items())
+    return f"learning rate{'s' * (len(lists) > 1)} {shown}"
 
 
 def stands_on(cells: Sequence[CellFolder], checkpoint: str, table: str) -> str:

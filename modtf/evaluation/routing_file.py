@@ -75,6 +75,14 @@ def write_routing(
         batches.append(part)
     whole = {name: np.concatenate([batch[name] for batch in batches])[:examples] for name in batches[0]}
     p = np.stack([whole[name].reshape(-1, whole[name].shape[-1]) for name in places])
+    if not np.isfinite(p).all():
+        raise ValueError(
+            "The model diverged: its routing is not finite. Choose another member or checkpoint."
+        )
+    if whole["rule"].max() >= population.task.num_rules:
+        raise ValueError(
+            f"Under condition={condition!r} tokens have several rules. Choose one with a single rule."
+        )
     arrays = {**_experts(p), **_tokens(population.tasks[member], whole)}
     arrays["layer_names"] = np.array([place.name or "experts" for place in places.values()])
     with atomic_path(path) as unfinished, unfinished.open("wb") as file:

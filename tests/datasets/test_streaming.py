@@ -62,6 +62,8 @@ MLP, MHA = Task(num_rules=4), Task(arch="mha", num_rules=4)
         (MLP, {"rule_probs": [[0.25] * 4, [0.25] * 3]}, "rule_probs must be .*inhomogeneous"),
         (MLP, {"rule_probs": [0.5, 0.5, 0j, 0.0]}, "rule_probs must be .* the values are complex"),
         (MLP, {"rule_probs": np.ma.masked_array([0.25] * 4, [True] + [False] * 3)}, "the values are masked"),
+        (Task("vqa_mnist"), {"rule_probs": [0.25] * 4}, "rule_probs has no meaning for arch='vqa_mnist'"),
+        (Task("sqoop"), {"rule_probs": [0.25] * 4}, "rule_probs has no meaning for arch='sqoop'"),
         (MLP, {"seed": [0]}, "is not valid for one task"),
         ([MLP, MLP], {"seed": [0, 1.5]}, "seed=1.5"),
         ([MLP, MHA], {"seed": [0, 1]}, "differ in data_seed only"),

@@ -66,7 +66,7 @@ def _untrained_words(some: str, untrained: pd.DataFrame, study: TrainedModels) -
     left = 1 - untrained["share"].dropna()
     if left.empty:
         return f"{some} well enough to judge: all models diverged."
-    steps = sorted({cell.definition.protocol.training.steps for cell in study.cells if cell.is_finished})
+    steps = sorted(study.results["steps"].unique())
     after = f"after {' or '.join(map('{:,}'.format, steps))} steps " if 0 < len(steps) < 3 else ""
     ends = list(dict.fromkeys(f"{one:.0%}" for one in (left.min(), left.max())))
     return (
@@ -276,7 +276,7 @@ def findings_section(study: TrainedModels, figures: Sequence[Section]) -> Sectio
     warnings += [f"{plural(missing, 'requested cell')} missing; see 'What is missing'."] if missing else []
     tables = [parts for kind in study.kinds for parts in _variants_table(study, kind)]
     folded = [Fold("The tables of the other task types", tables[3:])] if len(study.kinds) > 1 else []
-    how = [how_found(study), *(f"{line}." for line in how_trained(study.cells))]
+    how = [how_found(study), *(f"{line}." for line in how_trained(study))]
     texts = [Text(text, small=True) for text in how]
     return Section("What was found", (), warnings, [*tables[:3], *folded, *texts], findings(study), figures)
 

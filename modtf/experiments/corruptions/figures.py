@@ -79,13 +79,15 @@ def accuracy(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw boxes over compositions for every number of corruptions.
 
     There is a picture per task type, with a panel per variant."""
-    for name, part in parts_by_kind(study):
-        rows = by_condition(part)
-        sizes = [k for k in SIZES if k in set(rows["parts"])]
-        if len(sizes) < 2:
-            raise NothingToDraw(
-                "one number of corruptions was measured; --set evaluation.conditions=None measures all"
-            )
+    parts = [(name, part, by_condition(part)) for name, part in parts_by_kind(study)]
+    sizes_of = {name: [k for k in SIZES if k in set(rows["parts"])] for name, _, rows in parts}
+    parts = [one for one in parts if len(sizes_of[one[0]]) > 1]
+    if not parts:
+        raise NothingToDraw(
+            "one number of corruptions was measured; --set evaluation.conditions=None measures all"
+        )
+    for name, part, rows in parts:
+        sizes = sizes_of[name]
         lines = {"chance": chance(part.results), "ceiling": ceiling(part)}
         words = (
             "a box: the compositions of k corruptions, each a mean over models; dashed lines: chance and "
@@ -123,10 +125,10 @@ def _boxes(
 )
 def invariance(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw a picture per task type and formula: invariance scores against accuracy, for every k and all."""
-    drawn = 0
+    drawn, measured = 0, False
     for (name, part), formula in product(parts_by_kind(study), FORMULAS):
         scored = with_invariance(part, formula)
-        learned = variants_learned(part)
+        learned, measured = variants_learned(part), measured or not scored.empty
         scored = scored[scored["variant"].isin(learned)]
         rows = scored.dropna(subset=["accuracy", "elemental", "composed"])
         if rows.empty:
@@ -158,9 +160,8 @@ def invariance(study: TrainedModels, choice: Choice) -> Pictures:
             _models_note(part, shown, words), "pair", "size", (3.2, 2.2),
         )  # fmt: skip
     if not drawn:
-        raise NothingToDraw(
-            "no invariance of compositions was measured; --set evaluation.conditions=None measures them"
-        )
+        lacking = "no invariance of compositions was measured; --set evaluation.conditions=None measures them"
+        raise NothingToDraw("no variant has learned the single corruptions" if measured else lacking)
 
 
 def _scatter(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
@@ -183,14 +184,16 @@ def _scatter(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
 )
 def conditions(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw two pictures per task type: ordered pairs, the first corruption downwards; all conditions by k."""
-    for name, part in parts_by_kind(study):
-        rows = by_condition(part)
+    parts = [(name, part, by_condition(part)) for name, part in parts_by_kind(study)]
+    singles = {name_of((c,)) for c in CORRUPTIONS}
+    parts = [one for one in parts if singles <= set(one[2]["condition"].astype(str))]
+    if not parts:
+        raise NothingToDraw(
+            "not all corruptions were measured; --set evaluation.conditions=None measures them"
+        )
+    for name, part, rows in parts:
         table = _averaged(rows)
         pairs = table[table["parts"] <= 2]
-        if not {name_of((c,)) for c in CORRUPTIONS} <= set(pairs["condition"].astype(str)):
-            raise NothingToDraw(
-                "not all corruptions were measured; --set evaluation.conditions=None measures them"
-            )
         title = "Pairs of corruptions: first corruption in rows, second in columns"
         words = _models_note(part, rows, "mean accuracy, %", "the diagonal has the single corruptions")
         name_of_pairs = f"corruptions_pairs_{name}"

@@ -77,7 +77,7 @@ class Views:
         return starting_at
 
     def validation(self) -> Batches:
-        """Return as many batches as the final evaluation reads, or all if there are fewer."""
+        """Return whole batches, of at most as many images as the final evaluation reads, or all."""
         task, sizes = self.context.task, self.context.sizes
         of = DATASETS[task.dataset]
         most = min(of.classes * of.sizes[1], sizes.batches * sizes.batch_size)

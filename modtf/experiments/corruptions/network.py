@@ -291,6 +291,11 @@ class CorruptionsNetwork(SummedLosses, ModularModel):
         for name, place in (sites or {}).items():
             self.attach(name, place, self.module(name, place))
         router = self.make_router(self.num_rules)
+        if site is not None and router.num_modules == 1:
+            raise ValueError(
+                f"site={site!r} has no meaning for variant={self.variant!r}, which routes nothing. Leave it "
+                "out; trainer.sites fixes the sites of modular."
+            )
         self.site = self._check_site(self.network.num_sites - 2 if site is None else site)
         self.modules: list[layers.Layer] = []
         if router.num_modules > 1:

@@ -76,8 +76,9 @@ CHOICES = {
     "search_weights": SEARCH_WEIGHTS,
     "classifier": CLASSIFIERS,
 }
+SEARCH = 0.025  # the published share
 #: upper; the lower is 0
-LIMITS = {"strength": math.inf, "longer": math.inf, "search": 1.0, "id_rate": 1.0, "autoencoder_rate": 1.0}
+LIMITS = {"strength": math.inf, "longer": 1e6, "search": 1.0, "id_rate": 1.0, "autoencoder_rate": 1.0}
 
 
 def check_trainer_options(**options: Any) -> None:
@@ -87,6 +88,9 @@ def check_trainer_options(**options: Any) -> None:
             check_choice(name, value, CHOICES[name])
         elif name in LIMITS:
             check_number(name, value, 0.0, LIMITS[name])
+    searched = options.get("search", SEARCH), options.get("search_weights", SEARCH_WEIGHTS[0])
+    if options.get("sites") is not None and searched != (SEARCH, SEARCH_WEIGHTS[0]):
+        raise ValueError("sites are given, so search and search_weights have no meaning. Leave them out.")
 
 
 def epochs_of_images(context: TrainerContext) -> float:
@@ -142,9 +146,20 @@ def contrastive(
         noise, longer: see `erm`.
     """
     views = Views(context, rules_of(context), noise, "all")
+    _check_images(views, strength)
     losses = dict(zip(("target", "features"), _losses(strength, denominator), strict=False))
     steps = views.steps(epochs_of_images(context) * longer)
     train_stage(context, "contrastive", context.model, views, losses, steps)
+
+
+def _check_images(views: Views, strength: float) -> None:
+    """Raise `ValueError` if a batch has a single image, which has no other one to be compared with."""
+    if strength > 0 and views.batch_size < 2:
+        number = len(views.rules or ALL[:1])
+        raise ValueError(
+            f"batch_size={views.context.training.batch_size} holds one image in {number} views, and the "
+            f"contrastive loss compares two. Expected at least {2 * number}."
+        )
 
 
 @cache  # a model that is compiled with the same losses keeps its programs
@@ -161,7 +176,7 @@ def modular(
     denominator: str = DENOMINATORS[0],
     noise: str = "fresh",
     id_rate: float = STAGE_RATES["modular"][1],
-    search: float = 0.025,
+    search: float = SEARCH,
     sites: int | Sequence[int] | None = None,
     pass_through: str = PASS_THROUGH[0],
     search_weights: str = SEARCH_WEIGHTS[0],
@@ -187,6 +202,7 @@ def modular(
     fixed_sites, epochs = _given_sites(sites, network.network.num_sites), epochs_of_images(context)
     phase, key = partial(ModulePhase, losses=losses, pass_through=pass_through), (strength, denominator)
     pairs = Views(context, (1, 0), noise, "all")
+    _check_images(pairs, strength)
     stages = ModuleStages(context, pairs, phase, (*key, pass_through))
     clean, training = Views(context, ALL[:1], noise, "all"), replace(context.training, learning_rate=id_rate)
     of_class = {"target": _losses(0.0)[0]}
@@ -211,7 +227,7 @@ def _given_sites(sites: Any, number: int) -> dict[str, int]:
     """Return corruption -> site; an empty mapping if the sites are to be searched."""
     if sites is None:
         return {}
-    listed = [sites] * len(CORRUPTIONS) if isinstance(sites, int) else list(sites)
+    listed = list(sites) if isinstance(sites, list | tuple) else [sites] * len(CORRUPTIONS)
     if len(listed) != len(CORRUPTIONS) or not all(site in range(number) for site in listed):
         raise ValueError(
             f"sites={sites!r} is not valid; expected an integer between 0 and {number - 1}, or one for each "

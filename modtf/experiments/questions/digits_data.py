@@ -125,6 +125,8 @@ class Digits(RuleData):
     """A finite set, with equally many examples per question, half of them yes. Pairs of combinations come in
     turn; digits are drawn from their class."""
 
+    draws_rules = False
+
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:
         keys = np.stack([philox.words(random_key(task, 0, "digits", split)) for split in SPLITS])

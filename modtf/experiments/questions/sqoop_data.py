@@ -112,6 +112,7 @@ class Scenes(RuleData):
     """A finite set whose answers are yes and no in turn. Pairs come in turn; relations are drawn."""
 
     members_share_programs = True
+    draws_rules = False
 
     @staticmethod
     def parameters(task: Task) -> dict[str, np.ndarray]:

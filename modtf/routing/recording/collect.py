@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from modtf.base.checks import check_integer
 from modtf.base.files import write_table
 from modtf.routing.recording.layers import check_model
 from modtf.routing.recording.record import evaluating
@@ -70,6 +71,7 @@ def collect(
         >>> modtf.collect(model, batches, "routing", labels="domain")  # doctest: +SKIP
     """
     torch = check_model(model, "modtf.collect")
+    pairs = _check_ablate(ablate)
     folder = check_new_folder(out)
     folder.parent.mkdir(parents=True, exist_ok=True)
     recorder = Recorder(model, routers, top_k, scratch=folder.parent)
@@ -83,8 +85,8 @@ def collect(
                 _warn_of_others(batch, inputs, labels, number)
                 recorder.next(_labels_of(batch, labels), batch.get("documents"))
                 output = model(*args, **inputs)
-                if ablate is not False:
-                    ablation = ablation or Ablation(recorder, None if ablate is True else ablate)
+                if pairs != []:
+                    ablation = ablation or Ablation(recorder, pairs)
                     again = partial(model, *args, **inputs)
                     ablation.add(again, inputs.get(IDS, *args), output)
         others = recorder.others(tokenizer)
@@ -93,6 +95,18 @@ def collect(
             if ablation is not None:
                 write_table(made / "ablation.csv", ablation.table(list(others[""].get("label_names", ()))))
     return Path(out)
+
+
+def _check_ablate(ablate: Any) -> list[tuple[int, int]] | None:
+    """Return the pairs (layer, expert) to switch off; none for False, and None, for all, for True."""
+    if isinstance(ablate, bool):
+        return None if ablate else []
+    rows = ablate if isinstance(ablate, Sequence) and not isinstance(ablate, str) else ()
+    if not rows or not all(isinstance(row, Sequence) and len(row) == 2 for row in rows):
+        raise ValueError(
+            f"ablate={ablate!r} is not valid; expected True, or a list of pairs (layer, expert)."
+        )
+    return [(check_integer("ablate", layer, 0), check_integer("ablate", expert, 0)) for layer, expert in rows]
 
 
 def _labels_of(batch: Batch, labels: Labels) -> Any:
@@ -170,7 +184,7 @@ class Ablation:
         self.runs = sorted(recorder.last[""][2])
         sizes = [int(recorder.layers[layer].num_experts or 0) for layer, _ in self.runs]
         everything = [(place, expert) for place, size in enumerate(sizes) for expert in range(size)]
-        self.pairs = everything if pairs is None else [(int(place), int(expert)) for place, expert in pairs]
+        self.pairs = everything if pairs is None else pairs
         for pair in self.pairs:
             if pair not in everything:
                 raise ValueError(

@@ -65,7 +65,7 @@ class TrainingRecorder:
         if not model.training:
             return
         self._passes += 1
-        if (self.every - self._passes) % max(self.every // SAMPLED, 1):
+        if -self._passes % self.every % max(self.every // SAMPLED, 1):
             self._note = Note()  # what was said of this pass must not be taken for a later one
         else:
             self._probe = self._probe or (_copied(args), _copied(kwargs))

@@ -1,6 +1,7 @@
 """Results that cannot be compared, or that not all variants have: rejected, or said."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -180,7 +181,7 @@ def test_rates_schedules_and_versions_are_said(tmp_path):
     study = Study.read(tmp_path)
     line = "MLP regression: 4,000 steps, cosine schedule, learning rates "
     line += "0.001 (monolithic at R = 2), 0.003 (modular, monolithic at R = 8)"
-    assert how_trained(study.cells) == [line]
+    assert how_trained(study) == [line]
     assert study.table().endswith(line)
     wide = replace(TRAINING, learning_rate=1e-3, schedule="cosine")
     simulate(
@@ -188,7 +189,7 @@ def test_rates_schedules_and_versions_are_said(tmp_path):
     )
     line = "learning rates 0.001 (monolithic at R = 2, width 32, modular at R = 8, width 64), 0.003 (modular "
     assert (
-        line + "at R = 2, 8, width 32, monolithic at R = 8, width 32)" in how_trained(find_cells(tmp_path))[0]
+        line + "at R = 2, 8, width 32, monolithic at R = 8, width 32)" in how_trained(Study.read(tmp_path))[0]
     )
     (table,) = protocols_section(study).content
     assert set(table.frame["how"].str.extract("(version .*?);")[0]) == {
@@ -217,3 +218,11 @@ def test_a_search_with_a_missing_trial_is_rejected(tmp_path):
     (find_cells(tmp_path)[0].path / "manifest.json").unlink()
     with pytest.warns(UserWarning, match="damaged"), pytest.raises(ValueError, match="1 of 2 trials"):
         search(tmp_path)
+
+
+def test_the_steps_are_those_that_were_taken():
+    """A trainer of stages takes more or fewer steps than the protocol says."""
+    path = Path(__file__).parents[3] / "docs" / "study" / "corruptions.zip"
+    lines = how_trained(Study.read(path))
+    [longest] = [line for line in lines if line.startswith("Corruptions digits categorical: 4,242 steps")]
+    assert longest.endswith("learning rate 0.01 (erm (trainer.longer=3.8917), modular (trainer.search=0.2))")

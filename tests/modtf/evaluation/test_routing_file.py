@@ -63,3 +63,14 @@ def test_large_vocabularies_are_written_as_they_are():
     words = np.array([[40_000, 69_999]])
     assert _integers(words, 70_000).tolist() == [40_000, 69_999]
     assert _integers(words // 1000, 70).dtype == np.int16
+
+
+def test_what_cannot_be_measured_is_not_written(tmp_path):
+    task = modtf.Task("corruptions")
+    model = modtf.build(task, "routed", width=4)
+    with pytest.raises(ValueError, match="Under condition='gb_sw' tokens have several rules"):
+        write_routing(model, task, tmp_path / "x.npz", examples=4, condition="gb_sw")
+    model.set_weights([np.full_like(weight, np.nan) for weight in model.get_weights()])
+    with pytest.raises(ValueError, match="diverged"):
+        write_routing(model, task, tmp_path / "x.npz", examples=4)
+    assert not list(tmp_path.iterdir())

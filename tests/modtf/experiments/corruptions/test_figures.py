@@ -318,3 +318,14 @@ def test_a_mean_over_widths_is_said_and_counts_the_models_of_every_width():
     both = Study(pd.concat([frame, frame.assign(width=64)]))
     (note,) = {picture.note for picture in both.figure("corruptions_accuracy")}
     assert "At least 12 models of every variant; means over width 16, 64; " in note
+
+
+def test_a_task_type_that_cannot_be_drawn_does_not_end_the_others():
+    frame = study().results
+    parts, main = frame["condition"].map(PARTS), frame["task_options"] == KIND[2]
+    for figure, known, expected in (
+        ("corruptions_accuracy", 1, ["corruptions_accuracy_digits"]),
+        ("corruptions_conditions", 2, ["corruptions_pairs_digits", "corruptions_all_digits"]),
+    ):
+        pictures = Study(frame[main | (parts == known)]).figure(figure)
+        assert [picture.name for picture in pictures] == expected

@@ -211,6 +211,9 @@ def test_what_is_refused():
         modtf.build(task, "modular_op", 4)
     with pytest.raises(ValueError, match="label='sum' is not known; expected one of multi_hot, mean"):
         modtf.build(task, "labelled", 4, label="sum")
+    for variant in ("modular", "erm"):
+        with pytest.raises(ValueError, match=f"site=2 has no meaning for variant='{variant}'"):
+            modtf.build(task, variant, 4, site=2)
     with pytest.raises(ValueError, match="site=6 is not valid; expected 0 to 5"):
         modtf.build(task, "routed", 4, site=6)
 

@@ -87,7 +87,7 @@ def test_results_say_how_long_sites_were_searched_for(monkeypatch, search, steps
 def test_sites_may_be_given():
     assert _given_sites(None, 6) == {}
     assert _given_sites(2, 6) == dict.fromkeys(CORRUPTIONS, 2)
-    for sites in (6, [1, 2], "2"):
+    for sites in (6, 2.5, [1, 2], "2"):
         with pytest.raises(
             ValueError,
             match=r"sites=.* is not valid; expected an integer between 0 and 5, or one for each of six",
@@ -224,3 +224,12 @@ def test_what_is_refused_before_any_work():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=rf"^{option}={value!r} is not"):
             trainer_of(cell_of(variant, **{option: value}))
+
+
+def test_the_contrastive_loss_needs_two_images_and_given_sites_no_search(tmp_path):
+    protocol = Protocol.quick(Task("corruptions")).replace(steps=2, batch_size=13)
+    cell = Cell(Task("corruptions"), 4, "contrastive", ((0, 0),), protocol)
+    with pytest.raises(ValueError, match=r"batch_size=13 holds one image in 7 views.*at least 14"):
+        run_cell(cell, tmp_path, verbose=False)
+    with pytest.raises(ValueError, match="sites are given, so search and search_weights have no meaning"):
+        trainers.check_trainer_options(sites=2, search=0.5, search_weights="last")

@@ -199,6 +199,10 @@ def test_a_mask_of_one_expert_drops_the_tokens_that_it_leaves_out():
         ({"routers": "router", "top_k": 2, "labels": "domain"}, "labels='domain' is not a key of a batch"),
         ({"routers": "router", "top_k": 2, "labels": lambda batch: [1, 2]}, "labels have shape"),
         ({"routers": "router", "top_k": 2, "ablate": [(0, 9)]}, r"ablate holds \(0, 9\)"),
+        *(
+            ({"routers": "router", "top_k": 2, "ablate": ablate}, r"ablate=.* is not valid")
+            for ablate in ((0, 1), 1, "all", [], [(0, 1.7)])
+        ),
         ({"routers": "router", "top_k": 2, "ablate": True}, "ablate needs a model whose output has `logits`"),
         ({"routers": "router", "top_k": 2, "batches": []}, "No tokens were recorded"),
         ({"routers": "router", "top_k": 2, "batches": [{"x": TOKENS}]}, "expected input_ids"),

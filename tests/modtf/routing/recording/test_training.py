@@ -170,3 +170,12 @@ def test_a_record_with_one_label_has_no_information_about_labels():
             recorder.next(labels=list(labels))
             model(torch.arange(16).reshape(2, 8))
     assert [len(information(record)) for record in recorder.history] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("every", [1, 7, 25, 32, 64])
+def test_a_record_every_so_many_passes(every):
+    model = make("Mixtral").train()
+    with modtf.record(model, every=every) as recorder, torch.no_grad():
+        for _ in range(3 * every):
+            model(input_ids=BATCHES[0][:1, :2])
+    assert [record["step"] for record in recorder.history] == [every, 2 * every, 3 * every]
