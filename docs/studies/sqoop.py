@@ -1,4 +1,4 @@
-"""Studies of docs/sqoop.md that go beyond `sqoop_quick`: 4, 4 and 3 cells, and the search for their rates.
+"""Studies of docs/sqoop.md that go beyond `sqoop_quick`: 4, 4 and 3 cells, and the searches for their rates.
 
     modtf sweep --study=docs/studies/sqoop.py:sqoop_long --out=runs/sqoop_long
 
@@ -15,7 +15,7 @@ network, `RATES`. These commands searched it on data seed 5, which is not report
 
 `sqoop_five` has five objects and 10,000 steps, in which known pairs should reach 90%: 20 models, 2 hours.
 At the rate that was best for it with two objects `all_all_all_bn` had 80% of them, so the rates were searched
-again, with five objects: 12 trials, half an hour.
+again, with five objects: 16 trials, 40 minutes.
 
     modtf tune --study=docs/studies/sqoop.py:sqoop_five_tuning --out=runs/sqoop_five_rates \\
         --space learning_rate=0.0005,0.002,0.008
