@@ -1,6 +1,7 @@
 """Make the tables and figures of docs/sqoop.md.
 
 python docs/scripts/write_search.py studies/sqoop_rates docs/study/sqoop_long_tuning.csv.gz
+python docs/scripts/write_search.py studies/sqoop_five_rates docs/study/sqoop_five_tuning.csv.gz
 python docs/scripts/draw_sqoop.py   # docs/images/sqoop_samples.png: training examples
 """
 
@@ -26,13 +27,13 @@ from modtf.tasks.protocol import tail_length
 
 sqoop = study_file("sqoop")
 ENDS = ("gain", "low", "high")
-PAIRS = list(product(TREES, PLAIN))
-TRIED = (0.000125, 0.0005, 0.002, 0.008, 0.032)  # the first and the last for one network each
+PAIRS = [*product(TREES, PLAIN), TREES[::-1]]
+TRIED = (0.000125, 0.00025, 0.0005, 0.001, 0.002, 0.008, 0.032)  # each for some networks
 
 
 def read() -> tuple[modtf.Study, modtf.Study]:
-    """Return the quick study and the long one."""
-    return archive("sqoop"), archive("sqoop_long")
+    """Return the quick study, and the longer ones with two and with five objects."""
+    return archive("sqoop"), archive("sqoop_long", "sqoop_five")
 
 
 def by_objects(study: modtf.Study) -> dict[int, modtf.Study]:
@@ -67,16 +68,16 @@ def accuracies(study: modtf.Study) -> str:
     return markdown_table(header, rows, left=2)
 
 
-def trials() -> pd.DataFrame:
-    """Return the search for the rates of the long study: network, rate and its validation error in percent.
+def trials(name: str) -> pd.DataFrame:
+    """Return the search for the rates of a longer study: network, rate and its validation error in percent.
 
     The error is the mean over the last half of the evaluations, by which `modtf tune` chooses.
     """
-    history = pd.read_csv(RESULTS / "sqoop_long_tuning.csv.gz")
+    history = pd.read_csv(RESULTS / f"{name}_tuning.csv.gz")
     history = history[(history["measure"] == "error") & (history["step"] > 0)].sort_values("step")
     tried = {
         replace(cell, protocol=cell.protocol.replace(learning_rate=rate)).folder: (cell.variant, rate)
-        for cell, rate in product(sqoop.sqoop_long_tuning(), TRIED)
+        for cell, rate in product(getattr(sqoop, f"{name}_tuning")(), TRIED)
     }
     found = [
         (*tried[folder], rows["value"].tail(tail_length(len(rows))).mean())
@@ -85,11 +86,11 @@ def trials() -> pd.DataFrame:
     return pd.DataFrame(found, columns=["network", "rate", "error"])
 
 
-def searched() -> str:
+def searched(name: str, rates: dict[str, float]) -> str:
     """Return the validation error of every network at every rate, and the rate of the study, in Markdown."""
-    wide = trials().pivot(index="network", columns="rate", values="error")
+    wide = trials(name).pivot(index="network", columns="rate", values="error")
     shown = wide.map(lambda value: f"{value:.1f}", na_action="ignore").fillna("")
-    rows = [[name, *shown.loc[name], f"{sqoop.RATES[name]:g}"] for name in (*PLAIN, *TREES)]
+    rows = [[name, *shown.loc[name], f"{rates[name]:g}"] for name in (*PLAIN, *TREES)]
     return markdown_table(["network", *(f"{rate:g}" for rate in wide), "chosen"], rows)
 
 
@@ -116,11 +117,26 @@ def gains(study: modtf.Study) -> str:
 def texts(studies: tuple[modtf.Study, modtf.Study]) -> dict[str, list[str]]:
     """Return the tables of the page."""
     tables = [table(study) for study in studies for table in (accuracies, gains)]
-    return {"sqoop.md": [*tables, searched()]}
+    rates = {"sqoop_long": sqoop.RATES, "sqoop_five": sqoop.FIVE_RATES}
+    searches = [searched(name, chosen) for name, chosen in rates.items()]
+    return {"sqoop.md": [*tables, *searches, of_models(by_objects(studies[1])[5])]}
+
+
+def of_models(study: modtf.Study) -> str:
+    """Return the accuracy of every model on known and on new pairs."""
+    frame = study.performance.assign(value=lambda rows: 100 - rows["value"])
+    wide = frame.pivot_table("value", ["variant", "data_seed"], "distribution", observed=True)
+    names = [name for name in (*PLAIN, *TREES) if name in set(frame["variant"])]
+    rows = [
+        [name, *(f"{known:.1f}, {new:.1f}" for known, new in wide.loc[name, [IN, OUT]].to_numpy())]
+        for name in names
+    ]
+    tasks = wide.index.get_level_values("data_seed").unique()
+    return markdown_table(["network, known and new pairs, %", *(f"task {task}" for task in tasks)], rows)
 
 
 def draw(studies: tuple[modtf.Study, modtf.Study], folder: Path = IMAGES) -> list[Path]:
-    """Write the picture of the longer study."""
+    """Write the picture of the longer studies."""
     return write_pngs({"sqoop_long_accuracy": studies[1].figure("sqoop_accuracy")[0]}, folder)
 
 

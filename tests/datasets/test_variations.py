@@ -227,9 +227,9 @@ def test_on_a_device(draw, arch):
 @pytest.mark.parametrize(
     ("task", "options", "words"),
     [
-        ({"shell": 1.0}, {"support": "outsid"}, "support='outsid' is not"),
+        ({"shell": 1.0}, {"support": "outer"}, "support='outer' is not"),
         ({}, {"support": "outside"}, "support='outside' needs a task with the option shell"),
-        ({"arch": "mha", "withheld": 1}, {"pairs": "witheld"}, "pairs='witheld' is not"),
+        ({"arch": "mha", "withheld": 1}, {"pairs": "kept"}, "pairs='kept' is not"),
         ({"arch": "mha"}, {"pairs": "withheld"}, "needs a task with the option withheld"),
         ({}, {"zipf": float("nan")}, "zipf=nan is not valid"),
         ({}, {"zipf": "a"}, "zipf='a' is not valid"),

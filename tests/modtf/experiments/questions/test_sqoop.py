@@ -80,23 +80,30 @@ def test_the_study():
     assert not set(PLAIN) & set(TREES)
 
 
-def test_rates_of_the_long_study_are_searched_on_another_task():
-    long, tuned = sqoop.sqoop_long(), sqoop.sqoop_long_tuning()
+#: study -> the rates of its networks, its objects and steps
+LONGER = {"sqoop_long": (sqoop.RATES, 2, 4_000), "sqoop_five": (sqoop.FIVE_RATES, 5, 10_000)}
+
+
+@pytest.mark.parametrize("name", LONGER)
+def test_rates_of_the_longer_studies_are_searched_on_another_task(name):
+    rates, objects, steps = LONGER[name]
+    long, tuned = getattr(sqoop, name)(), getattr(sqoop, f"{name}_tuning")()
     for reported, cell in zip(long, tuned, strict=True):
-        protocol = cell.protocol.replace(learning_rate=sqoop.RATES[cell.variant])
+        protocol = cell.protocol.replace(learning_rate=rates[cell.variant], steps=steps)
         assert reported == replace(cell, members=reported.members, protocol=protocol)
         assert not set(reported.members) & set(cell.members)
-    assert {(cell.task.objects, cell.protocol.training.steps) for cell in long} == {(2, 4_000)}
+    assert {(cell.task.objects, cell.protocol.training.steps) for cell in long} == {(objects, steps)}
     assert {cell.variant for cell in long} == {*TREES, *PLAIN}
 
 
-def test_each_rate_is_the_best_of_the_search_and_not_its_end(monkeypatch):
+@pytest.mark.parametrize("name", LONGER)
+def test_each_rate_is_the_best_of_the_search_and_not_its_end(name, monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPTS))
-    trials = runpy.run_path(str(SCRIPTS / "draw_sqoop.py"))["trials"]()
+    rates, trials = LONGER[name][0], runpy.run_path(str(SCRIPTS / "draw_sqoop.py"))["trials"](name)
     for network, rows in trials.groupby("network"):
-        assert rows.loc[rows["error"].idxmin(), "rate"] == sqoop.RATES[network]
-        assert rows["rate"].min() < sqoop.RATES[network] < rows["rate"].max()
-    assert set(trials["network"]) == set(sqoop.RATES)
+        assert rows.loc[rows["error"].idxmin(), "rate"] == rates[network]
+        assert rows["rate"].min() < rates[network] < rows["rate"].max()
+    assert set(trials["network"]) == set(rates)
 
 
 @pytest.mark.parametrize("arch", ["vqa_mnist", "sqoop"])
