@@ -38,14 +38,10 @@ def hash_of_code(thing: Any) -> str | None:
 
 def _code_of(thing: Any) -> str | list[str]:
     try:
-        return _plain(textwrap.dedent(inspect.getsource(thing)))
+        return ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(thing))))
     except (OSError, SyntaxError, TypeError):  # a notebook knows the functions of a class, and not the class
         methods = filter(inspect.isfunction, vars(thing).values()) if inspect.isclass(thing) else ()
         return [code for method in methods if isinstance(code := _code_of(method), str)]
-
-
-def _plain(text: str) -> str:
-    return ast.unparse(ast.parse(text))
 
 
 def _with_neighbours(path: Path) -> Iterator[tuple[Path, str]]:
