@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from draw_language_parts import CROSSED, crossed, sampled_over_weighted, with_routers
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import NDArray
 from scipy.stats import rankdata, ttest_1samp
 from sources import IMAGES, RESULTS, archive, save, study_file
@@ -54,6 +54,12 @@ STATISTICS = {
     for measure in (LANGUAGE, WORD, LANGUAGE_CHANCE, WORD_CHANCE, LOAD, ACTIVE)
 }
 COLUMNS = [name for names in STATISTICS.values() for name in names]
+#: networks that are told the language: name in the picture, active experts, place of the name
+TOLD = {
+    "dense": ("modular", 8, (-16, -14)),
+    "hash": ("hash", 1, (-6, -14)),
+    "top-1, penalty": ("switch", 1, (-4, 8)),
+}
 COLOURS = {8: "#0072B2", 4: "#009E73", 2: "#E69F00", 1: "#CC79A7"}  # by the number of active experts
 Array = NDArray[np.float64]
 
@@ -357,16 +363,20 @@ def picture(found: pd.DataFrame, level: float) -> Figure:
                 bits[name], mean, yerr=[[mean - low], [high - mean]], fmt="o", color=colour, ms=5,
                 label=None if place else label,
             )  # fmt: skip
-            if not learned[means.index.get_loc(name)]:
+            if name == UNSTABLE or not learned[means.index.get_loc(name)]:
                 below = (4, -12 if name == "hash" else 4)  # its label would cover that of `uniform`
                 axes.annotate(str(name), (bits[name], mean), below, textcoords="offset points", fontsize=8)
     known = models(archive("languages_told"), "TOLD")
-    known = known[known["router"] == "dense"]
-    place = known[STATISTICS[LANGUAGE]].to_numpy().mean(), known["loss"].mean()
-    axes.plot(*place, "*", color=COLOURS[8], ms=11)
-    axes.annotate("modular, told", place, (-18, -17), textcoords="offset points", fontsize=8)
+    for router, (label, k, where) in TOLD.items():
+        rows = known[known["router"] == router]
+        place = rows[STATISTICS[LANGUAGE]].to_numpy().mean(), rows["loss"].mean()
+        axes.plot(*place, "*", color=COLOURS[k], ms=11)
+        axes.annotate(f"{label}, told", place, where, textcoords="offset points", fontsize=8)
     axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    axes.set_yscale("log")
+    axes.set_yticks([0.03, 0.04, 0.06, 0.08, 0.12, 0.16])
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("Information of the chosen expert about the language, bits (mean of both layers)")
     axes.set_ylabel("Excess loss, nats a token (lower is better)")
     axes.legend(frameon=False, fontsize=8)
