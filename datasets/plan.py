@@ -70,12 +70,12 @@ class StreamPlan:
         data.ops, data.split = ops, split
         data.batch_size = batch_size = int(batch_size)
         thresholds = None
-        if rule_probs is not None and not data.draws_rules:
-            raise ValueError(
-                f"rule_probs has no meaning for arch={family.name!r}, whose questions set the rules. "
-                "Leave it out."
-            )
         if rule_probs is not None:
+            if not data.draws_rules:
+                raise ValueError(
+                    f"rule_probs has no meaning for arch={family.name!r}, whose questions set the rules. "
+                    "Leave it out."
+                )
             thresholds = np.cumsum(check_rule_probs(rule_probs, data.num_rules), axis=1)[:, :-1]
         length = ["length", num_tokens] if num_tokens != family.training_length else []
         purposes = [(split, *length, f) for f in STEP_FIELDS] + [(split, f) for f in INDEX_FIELDS]

@@ -77,8 +77,10 @@ def _imported(tree: ast.Module, file: Path, root: Path) -> Iterator[str]:
 
 
 def _file_of(name: str, within: Path | None = None) -> Path | None:
-    """Return the file of a module, which is not imported. None if it has none, is modtf's, or if its top
-    module or package does not lie in the folder `within`, or is not that folder."""
+    """Return the file of a module, which is not imported; None for a module of modtf, or without a file.
+
+    With `within`, also None unless its top module or package lies directly in that folder, or is the folder.
+    """
     first, *rest = name.split(".")
     try:
         spec = find_spec(first)

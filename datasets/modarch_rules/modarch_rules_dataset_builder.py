@@ -159,9 +159,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         task, texts = self.builder_config.task, self.get_metadata()
         drawn = {**data_class(task.family).parameters(task), **variations.parameters(task)}
         if variations.option(task, "form") == "network":
-            drawn = {
-                name: drawn[name] for name in drawn if name not in ("alpha", "beta")
-            }  # no label has them
+            for name in ("alpha", "beta"):  # no label follows from them
+                drawn.pop(name, None)
         parameters = {name: values.tolist() for name, values in drawn.items()}
         return RulesInfo(
             builder=self,
