@@ -89,7 +89,12 @@ def _drop_output() -> None:
 def _parsed(values: flags.FlagValues, arguments: list[str]) -> list[str]:
     """Return the arguments that are not flags; the error on an unknown flag suggests an existing one."""
     try:
-        return values(arguments)
+        rest = values(arguments)
+        for name in values:  # absl would keep the last list alone
+            if values[name].present > 1 and isinstance(values[name].parser, flags.ListParser):
+                times = values[name].present
+                raise ValueError(f"--{name} is given {times} times; expected one list with commas.")
+        return rest
     except flags.IllegalFlagValueError as error:
         refused = re.match(r"flag --(\w+)=(.*?): ", str(error), re.DOTALL)
         if refused is None:

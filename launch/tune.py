@@ -1,9 +1,9 @@
 """Searches the best learning rate, and the best options of routers and trainers, for every variant.
 
 A comparison is fair if every variant has the settings that suit it. Each trial trains a population (tasks x
-seeds) and is judged by the mean of its members on validation data, never on test data. Rerun the command to
-resume a killed search. Trials are cells, which reports and TensorBoard read like all others. --best=FOLDER
-makes launch/run.py and launch/sweep.py use the settings found.
+seeds) and is judged by its worst task (the mean over seeds) on validation data, never on test data. Rerun the
+command to resume a killed search. Trials are cells, which reports and TensorBoard read like all others.
+--best=FOLDER makes launch/run.py and launch/sweep.py use the settings found.
 
 Examples:
     python launch/tune.py --arch=mlp --variant=monolithic,modular

@@ -6,7 +6,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modtf.metrics.activation_matrix import check_activation_matrix, check_rule_probs
+from modtf.metrics.activation_matrix import can_specialise, check_activation_matrix, check_rule_probs
 from modtf.metrics.distributions import Array, as_numbers, check_distributions
 from modtf.metrics.registry import activation_measures
 
@@ -50,7 +50,7 @@ def measure_all(
     for measure in activation_measures(groups):
         assert measure.function is not None  # holds for every activation measure
         arguments = {name: value for name, value in statistics.items() if measure.accepts(name)}
-        value = measure.function(A, **arguments)
+        value = measure.function(A, **arguments) if can_specialise(A) else float("nan")
         if not isinstance(value, Real):
             raise ValueError(f"The measure {measure.name!r} returned {value!r}; expected a number.")
         values[measure.name] = float(value)

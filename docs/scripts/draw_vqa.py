@@ -39,9 +39,13 @@ CLAIMED = {
 }
 
 
-def read() -> tuple[modtf.Study, modtf.Study, modtf.Study]:
-    """Return `vqa_quick`, the same with other rounds, and the same with the libraries of the supplement."""
-    return archive("vqa"), archive("vqa", "vqa_attribute"), archive("vqa", "vqa_supplement")
+Studies = tuple[modtf.Study, modtf.Study, modtf.Study, modtf.Study]
+
+
+def read() -> Studies:
+    """Return `vqa_quick`, that with other rounds, that with the supplement, and `vqa_ten_times`."""
+    wider = archive("vqa", "vqa_attribute"), archive("vqa", "vqa_supplement")
+    return archive("vqa"), *wider, archive("vqa_ten_times")
 
 
 def asked(part: modtf.Study) -> str:
@@ -159,17 +163,17 @@ def found_by_routers(study: modtf.Study) -> list[str]:
     return [markdown_table(header, rows, left=2)] if rows else []
 
 
-def texts(studies: tuple[modtf.Study, modtf.Study, modtf.Study]) -> dict[str, list[str]]:
+def texts(studies: Studies) -> dict[str, list[str]]:
     """Return the tables of the page."""
-    quick, several, added = studies
+    quick, several, added, more = studies
     questions = {asked(part): by_width(part) for part in quick.by_kind}
     tables = [errors("question", {name: questions[name] for name in QUESTIONS}), *found_by_routers(quick)]
     others = with_supplement(added)
     tables += [errors("rounds", by_rounds(several)), errors("question", supplement_only(others))]
-    return {"vqa.md": [*tables, claimed(others)]}
+    return {"vqa.md": [*tables, claimed(others), errors("examples", {f"{2_100_000:,}": by_width(more)})]}
 
 
-def draw(studies: tuple[modtf.Study, modtf.Study, modtf.Study], folder: Path = IMAGES) -> list[Path]:
+def draw(studies: Studies, folder: Path = IMAGES) -> list[Path]:
     """Write the picture of the libraries."""
     return write_pngs({"vqa_libraries": studies[0].figure("libraries_bars")[0]}, folder)
 

@@ -244,6 +244,7 @@ class TrainedModels:
                 "modtf.load_results returns."
             )
         check_level(level)
+        results = results.reset_index(drop=True)  # tables that were joined may name a row twice
         rows = select_protocols(with_categories(results), protocols)
         self.checkpoint = checkpoint if checkpoint is not None else _default_checkpoint(rows, cells)
         self._every = with_kinds(with_variants(rows))  # all checkpoints

@@ -65,7 +65,9 @@ def write_routing(
     found = find_outputs(model, population)
     places = {place.output: place for place in population.task.places.values() if place.output in found}
     _check(places, {name: found[name] for name in places})
-    batches, seeded = [], replace(population, seeds=(seed,) * len(population))
+    own = population.task.condition(condition).split  # training data have the seeds of the training
+    seeded = population if own else replace(population, seeds=(seed,) * len(population))
+    batches = []
     for features, _ in first_batches(seeded, BATCH, split, -(-examples // BATCH), condition=condition):
         outputs = model(features)
         part = {name: np.asarray(outputs[name], np.float32) for name in places}

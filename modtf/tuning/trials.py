@@ -67,9 +67,10 @@ def best_trial(trials: Sequence[Trial]) -> Trial | None:
 def validation(cell: Cell, folder: str | Path) -> np.ndarray:
     """Return every member's validation score `[P]` at the end of training. It uses no test data.
 
-    The score is the mean over the last ten evaluations of training, at most the last half of them: loss, or
-    error in percent. It is not finite for members that diverged. Raise `ValueError` if the folder's history
-    belongs to another cell.
+    The score is loss, or error in percent. If the learning rate has a schedule, it is that after the last
+    step, because before large rates are still behind. At a constant rate it is the mean over the last ten
+    evaluations, at most the last half of them. It is not finite for members that diverged. Raise
+    `ValueError` if the folder's history belongs to another cell.
     """
     path = Path(folder, HISTORY)
     frame = read_values(path)
@@ -77,7 +78,9 @@ def validation(cell: Cell, folder: str | Path) -> np.ndarray:
     table = frame.pivot(index=SEEDS, columns="step", values="value")
     if set(table.index) != set(cell.members) or not max(table.columns, default=0):
         raise ValueError(f"{path} does not belong to its cell. Remove its folder and run the cell again.")
-    return table.loc[list(cell.members), tail_of(sorted(table.columns))].to_numpy(np.float64).mean(axis=1)
+    steps = sorted(table.columns)
+    used = steps[-1:] if cell.protocol.training.schedule else tail_of(steps)
+    return table.loc[list(cell.members), used].to_numpy(np.float64).mean(axis=1)
 
 
 def worst_validation(cell: Cell, out: str | Path) -> float:

@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+from functools import partial
 from importlib import import_module
 
 import pytest
@@ -139,3 +140,13 @@ def test_a_failing_import_is_heard(tmp_path):
     assert result.returncode == 1
     assert "why" in result.stderr
     assert "ImportError: broken" in result.stderr
+
+
+def test_a_list_that_is_given_twice_would_lose_its_first_part(call):
+    def define(values):
+        flags.DEFINE_list("names", [], "Names.", flag_values=values)
+
+    run = partial(run_command, lambda given: None, define)
+    status, _, error = call(run, "folder/command.py", "--names=a,b", "--names=c")
+    assert status == 1
+    assert "--names is given 2 times; expected one list with commas" in error

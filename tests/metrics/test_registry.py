@@ -168,6 +168,7 @@ def test_a_new_measure_is_a_decorated_function(registry):
     assert registry["dead_modules"].function is dead_modules
     assert registry["dead_modules"].smaller_is_better
     assert measure_all(A) == {"alignment": 0.25, "dead_modules": 0.25}
+    assert math.isnan(measure_all(np.ones((3, 1)))["dead_modules"]), "one module cannot specialise"
 
 
 def test_a_diagnostic_of_a_user_is_shown(registry):

@@ -17,7 +17,7 @@ from modtf.analysis.claims.judge import (
 )
 from modtf.analysis.claims.registry import CLAIMS
 from modtf.analysis.figures.registry import DESCRIPTIONS, QUESTIONS
-from modtf.analysis.intervals import MIN_TASKS, UNIT, intervals
+from modtf.analysis.intervals import MIN_TASKS, UNIT, data_seed_means, intervals
 from modtf.analysis.labels import CHECKPOINT_WORDS, kind_label, known_variants, with_kinds
 from modtf.analysis.learned import learned_by_variant, only_learned
 from modtf.analysis.pairs import match_members, mean_ratios
@@ -285,7 +285,8 @@ def ranked_cells(frame: pd.DataFrame, level: float) -> tuple[list[str], list[lis
     """Return `table_cells`, the best variant in distribution first; random routing is last."""
     header, body = table_cells(frame, level)
     rows = performance_rows(frame)
-    means = rows[rows["distribution"] == IN].groupby("variant", observed=True)["value"].mean().to_dict()
+    sample = data_seed_means(rows[rows["distribution"] == IN], ["variant"])  # without models that diverged
+    means = sample.groupby("variant", observed=True)["value"].mean().to_dict()
     return header, sorted(body, key=lambda row: means.get(row[0], math.inf))
 
 

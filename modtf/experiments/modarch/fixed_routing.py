@@ -95,7 +95,7 @@ def trends(fixed: pd.DataFrame, matrix: str, sampled: bool) -> pd.DataFrame:
         a slope of 2.3 the loss grows tenfold from alignment 0 to 1. NaN if a model diverged or has no loss. A
         block of all rules is the largest `spread`.
     """
-    largest = (fixed["matrix"] == "spread") & (fixed["alignment"] == 1 - 1 / fixed["num_rules"])
+    largest = (fixed["matrix"] == "spread") & np.isclose(fixed["alignment"], 1 - 1 / fixed["num_rules"])
     same = (fixed["matrix"] == matrix) & (fixed["alignment"] > 0) | largest & (matrix == "block")
     rows = fixed[same & (fixed["sampled"] == sampled)]
     series = [*SERIES, "num_rules"]
@@ -113,7 +113,7 @@ def select(fixed: pd.DataFrame, routing: Routing) -> pd.DataFrame:
     matrix, amount, sampled = routing
     same = (fixed["matrix"] == matrix) & (fixed["amount"] == amount)
     if matrix == "block":
-        even = (fixed["matrix"] == "spread") & (fixed["amount"] == 1 - 1 / amount)
+        even = (fixed["matrix"] == "spread") & np.isclose(fixed["amount"], 1 - 1 / amount)
         same |= even & (fixed["num_rules"] == amount)
     exact = same & (fixed["sampled"] == sampled)
     return fixed[same if (matrix, amount) in CERTAIN and not exact.any() else exact]

@@ -84,8 +84,10 @@ def _information(layers: Sequence[LayerMeasures], names: Names) -> str:
         drawn = table["draws"].any()
         why = "experts carry as much about permuted labels" if drawn else "no permutations were drawn"
         return f"The {SCALE} of experts and labels is unknown, because {why}."
-    best = table.loc[table["value"].astype(float).idxmax()]
-    where, above, one = names.layer(int(best["layer"])), above_chance(table, ADJUSTED), len(table) == 1
+    above, one = above_chance(table, ADJUSTED), len(table) == 1
+    eligible = table[table["layer"].isin(above)] if above else table  # a larger value may lie within chance
+    best = table.loc[eligible["value"].astype(float).idxmax()]
+    where = names.layer(int(best["layer"]))
     digits = 3 if best["value"] >= LITTLE else 4
     size = f"{best['value']:.{digits}f}" if best["value"] > 0 else "0"
     value = f"{SCALE} {{}}{size} of 1{{}}, chance below "

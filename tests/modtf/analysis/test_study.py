@@ -155,3 +155,11 @@ def test_cells_of_another_study_do_not_stand_for_planned_ones(tmp_path):
     kept = whole_kinds(find_cells(tmp_path), planned)
     assert {cell.cell["setting"] for cell in kept} == {"regression"}
     assert len(kept) == 2
+
+
+def test_tables_that_were_joined_may_name_a_row_twice(tmp_path):
+    first = load_results(simulate(tmp_path / "a", **SMALL))
+    second = load_results(simulate(tmp_path / "b", **{**SMALL, "settings": ["classification"]}))
+    joined = Study(pd.concat([first, second])).results
+    assert joined.index.is_unique
+    assert len(joined) == len(Study(first).results) + len(Study(second).results)

@@ -74,3 +74,14 @@ def test_what_cannot_be_measured_is_not_written(tmp_path):
     with pytest.raises(ValueError, match="diverged"):
         write_routing(model, task, tmp_path / "x.npz", examples=4)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_models_own_training_data_are_those_of_its_seed(tmp_path):
+    task = modtf.Task("mlp", num_rules=4, num_train=64)
+    model = modtf.build(task, "modular", width=8, seed=3)
+    path = write_routing(model, task, tmp_path / "x.npz", condition="train_data", examples=64)
+    own, _ = next(iter(modtf.stream(task, 64, "test", seed=3, condition="train_data")))
+    other, _ = next(iter(modtf.stream(task, 64, "test", seed=0, condition="train_data")))
+    with np.load(path) as arrays:
+        np.testing.assert_array_equal(arrays["labels"], own["rule"])
+        assert not np.array_equal(arrays["labels"], other["rule"])

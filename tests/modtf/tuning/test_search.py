@@ -76,7 +76,8 @@ def test_folders_without_a_search(tmp_path):
 )
 def test_validation_is_the_end_of_training_and_never_the_test(tmp_path, start, values):
     """The mean over as many evaluations as the checkpoint "tail" has, in the cell's order of members."""
-    cell = search_of("0.1", members=((1, 0), (0, 0)), **{"training.steps": 40}).base
+    settings = {"training.steps": 40, "training.schedule": None}
+    cell = search_of("0.1", members=((1, 0), (0, 0)), **settings).base
     rows = [
         (step, d, 0, measure, condition, "", value + d + (measure == "error") + (condition == "rare"))
         for measure in ("loss", "error")
@@ -87,6 +88,8 @@ def test_validation_is_the_end_of_training_and_never_the_test(tmp_path, start, v
     pd.DataFrame(rows, columns=list(HISTORY_COLUMNS)).to_csv(tmp_path / "history.csv", index=False)
     (tmp_path / "results.csv").write_text("what the test said\n")
     assert validation(cell, tmp_path).tolist() == [4.0, 3.0]
+    falling = search_of("0.1", members=((1, 0), (0, 0)), **{"training.schedule": "cosine"}).base
+    assert validation(falling, tmp_path).tolist() == [values[-1] + 1.0, values[-1]]
     other = search_of("0.1", members=((2, 0),)).base
     with pytest.raises(ValueError, match="does not belong to its cell"):
         validation(other, tmp_path)

@@ -237,3 +237,32 @@ def test_one_label_says_that_nothing_can_be_measured():
         routing = modtf.read_routing(given if labels is None else {**given, "labels": labels})
         found = findings(routing.measure(permutations=2), routing.names, {})
         assert found[0].startswith("All tokens have one label") == expected
+
+
+@pytest.mark.parametrize("seed", [3, 5])
+def test_a_layer_within_chance_is_not_named_for_its_larger_value(seed):
+    """Layer 1 keeps 40 tokens, so by chance alone its value is larger than that of layer 0."""
+    labels = np.arange(4000) % 4
+    generator = np.random.default_rng(0)
+    follows = np.where(generator.random(4000) < 0.25, labels, generator.integers(8, size=4000))
+    generator = np.random.default_rng(seed)
+    few = generator.integers(8, size=4000)
+    few[generator.permutation(4000)[40:]] = -1
+    experts = np.stack([follows, few])[:, :, None]
+    layers = modtf.measure_activations(
+        labels=labels, experts=experts, num_experts=8, documents=np.arange(4000)
+    )
+    assert findings(layers, Names(), {})[0].startswith("Only layer 0 carries information")
+
+
+def test_draws_that_equal_the_value_are_no_evidence():
+    """Two documents have two labellings: half of the draws are the true one, whatever was observed."""
+    for seed in range(6):
+        generator = np.random.default_rng(seed)
+        lengths = generator.integers(150, 300, size=2)
+        counts = [[generator.multinomial(length, generator.dirichlet(np.ones(7)))] for length in lengths]
+        routing = modtf.read_routing(
+            {"counts": np.array(counts), "labels": np.array([0, 1]), "top_k": np.array(1)}
+        )
+        said = modtf.analyse_routing(routing).found["domain_specialisation"].sentences
+        assert "layer 0 routes domains differently" not in " ".join(said)
