@@ -300,6 +300,10 @@ def choose_cells(cells: Sequence[Cell], values: flags.FlagValues) -> list[Cell]:
             present = list(dict.fromkeys(value_of(cell) for cell in cells))
             for value in wanted:
                 check_choice(f"--{name}", value, present)
+            if not wanted:
+                raise ValueError(
+                    f"--{name} is empty; expected one or more of {', '.join(map(str, present))}."
+                )
             cells = [cell for cell in cells if value_of(cell) in wanted]
     return list(cells)
 

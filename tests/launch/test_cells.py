@@ -215,6 +215,8 @@ def test_flags_choose_among_the_cells_of_a_study():
     chosen = choose_cells(study, given(sweep, *arguments))
     assert len(chosen) == 2 * 2 * 2 * 4
     assert {cell.task.num_rules for cell in chosen} == {2, 8}
+    with pytest.raises(ValueError, match="--variant is empty; expected one or more of monolithic, modular"):
+        choose_cells(study, given(sweep, "--study=paper", "--variant="))
 
 
 def test_help_shows_the_options_of_tasks_under_their_families():
