@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from sources import IMAGES, archive
+from sources import IMAGES, archive, study_file
 
 import modtf
 from modtf.analysis import IN, OUT
@@ -170,7 +170,8 @@ def texts(studies: Studies) -> dict[str, list[str]]:
     tables = [errors("question", {name: questions[name] for name in QUESTIONS}), *found_by_routers(quick)]
     others = with_supplement(added)
     tables += [errors("rounds", by_rounds(several)), errors("question", supplement_only(others))]
-    return {"vqa.md": [*tables, claimed(others), errors("examples", {f"{2_100_000:,}": by_width(more)})]}
+    many = {f"{study_file('vqa').MANY:,}": by_width(more)}
+    return {"vqa.md": [*tables, claimed(others), errors("examples", many)]}
 
 
 def draw(studies: Studies, folder: Path = IMAGES) -> list[Path]:

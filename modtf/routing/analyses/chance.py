@@ -156,7 +156,8 @@ def permuted_label_counts(data: Choices, place: int, permutations: int, seed: in
             sent = (experts >= 0).astype(np.float64)
             units.add([Shares(sent, np.maximum(experts, 0), data.num_experts)], part)
         units.close()
-    return units.permuted(labels, permutations, seed)[0]
+    permuted = units.permuted(labels, permutations, seed)[0]
+    return permuted.astype(np.float64)  # draws that equal the value must not differ from it by rounding
 
 
 def balanced_loads(tokens: Ints, num_experts: int, draws: int, generator: np.random.Generator) -> Array:

@@ -41,7 +41,6 @@ class DomainSpecialisation(DomainAnalysis):
     def rows_of_domains(self, data: Choices, found: Domains, options: Options) -> list[dict[str, Any]]:
         """Return the domain specialisation of a layer, and the distance of every domain."""
         permuted = permuted_label_counts(data, found.place, options.permutations, options.seed)
-        permuted = permuted.astype(np.float64)  # draws that equal the value must not differ by rounding
         drawn, each = permuted[:, found.kept], found.choices_per_token
         everywhere = np.full(len(each), found.counts.sum() / found.tokens.sum())
         statistic = Statistic(drawn, found.names)

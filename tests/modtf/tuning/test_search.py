@@ -75,7 +75,7 @@ def test_folders_without_a_search(tmp_path):
     ("start", "values"), [(0, (90, 80, 70, 2, 4)), (100, (90, 80, 70, 3))], ids=["", "after a warm start"]
 )
 def test_validation_is_the_end_of_training_and_never_the_test(tmp_path, start, values):
-    """The mean over as many evaluations as the checkpoint "tail" has, in the cell's order of members."""
+    """The mean over the evaluations of "tail", or with a schedule the last one, in the cell's order."""
     settings = {"training.steps": 40, "training.schedule": None}
     cell = search_of("0.1", members=((1, 0), (0, 0)), **settings).base
     rows = [
