@@ -113,7 +113,9 @@ def _tuned_apart(cell: Cell, base: Cell) -> str:
     tuned, own = [
         (f"R = {one.task.num_rules}", f"width {one.width}", f"{training.steps:,} steps",
          f"{training.schedule or 'constant'} schedule", f"batches of {training.batch_size}",
-         f"optimizer {training.optimizer}")
+         f"optimizer {training.optimizer}", f"momentum {training.momentum:g}",
+         f"weight decay {training.weight_decay:g}", f"clipnorm {training.clipnorm}",
+         f"precision {training.precision}")
         for one, training in ((base, base.protocol.training), (cell, cell.protocol.training))
     ]  # fmt: skip
     apart = [words for words, others in zip(tuned, own, strict=True) if words != others]

@@ -15,7 +15,7 @@ from modtf.models.layers import Mixture, product_flops
 from modtf.models.routed import RoutedModel
 from modtf.models.routers.base import shared_loss, whole_batch
 from modtf.tasks.population import Population
-from modtf.tasks.task import Task
+from modtf.xla.jax_trainer import tell_layers
 from modtf.xla.switches import is_traced
 
 EXACT = {"bfloat16": 2**8, "float16": 2**11}  # the largest integer up to which all are exact
@@ -76,6 +76,7 @@ class ModularModel(RoutedModel):
         variant: the name of one of the family's variants, or of a router in `ROUTERS`.
         width: e.
         router: the router's options.
+        trained_on: the tasks and seeds of its training data, when loaded from a file; None for those above.
         dtype: "float32", "float64" or a Keras dtype policy. Under "mixed_bfloat16" products are computed in
             bfloat16. Weights, routers, attention's sums, recurrent states, the last layer, the loss, the
             means of its gradient and the optimizer's state stay in float32.
@@ -110,12 +111,13 @@ class ModularModel(RoutedModel):
         router: Mapping[str, Any] | None = None,
         dtype: Any = None,
         name: str | None = None,
+        trained_on: Mapping[str, Any] | None = None,
         **options: Any,
     ):
         super().__init__(name=name or variant, dtype=dtype)
         if not isinstance(population, Population):
-            tasks = tuple(Task(**task) for task in population["tasks"])
-            population = Population(tasks, tuple(population["seeds"]), population["has_axis"])
+            population = Population.from_dict(population)
+        self.trained_on = None if trained_on is None else Population.from_dict(trained_on)
         self.population, self.variant, self.width = population, variant, width
         self.tasks, self.seeds = population.tasks, population.seeds
         self.router_options, self.options = dict(router or {}), options
@@ -192,7 +194,8 @@ class ModularModel(RoutedModel):
         with contextlib.ExitStack() as during:
             for router in routers.values():
                 during.enter_context(router.during(bool(training), ops.shape(features["rule"])[0]))
-            self.training_now = bool(training)  # under JAX, Keras does not pass this on to layers
+            during.enter_context(tell_layers(self, bool(training)))
+            self.training_now = bool(training)
             during.callback(setattr, self, "training_now", False)
             outputs, activation, scores = answer(self, features)
         for place, p in activation.items():
@@ -213,7 +216,7 @@ class ModularModel(RoutedModel):
         """Return a population of the members first ... last - 1, with their initial weights."""
         config = self.get_config()
         some = {name: config["population"][name][first:last] for name in ("tasks", "seeds")}
-        return type(self)(**{**config, "population": {**config["population"], **some}})
+        return type(self)(**{**config, "population": {**config["population"], **some}, "trained_on": None})
 
     def become(self, other: "ModularModel") -> None:
         """Take over the members and weights of a model of the same shape. Compiled programs stay valid."""
@@ -223,9 +226,10 @@ class ModularModel(RoutedModel):
         self.tasks, self.seeds, self.trained_on = other.tasks, other.seeds, other.trained_on
 
     def get_config(self) -> dict[str, Any]:
-        members = {"tasks": [task.to_dict() for task in self.tasks], "seeds": list(self.seeds)}
+        data = self.trained_on
         return {
-            "population": {**members, "has_axis": self.population.has_axis},
+            "population": self.population.to_dict(),
+            **({} if data in (None, self.population) else {"trained_on": data.to_dict()}),
             "variant": self.variant,
             "width": self.width,
             "router": dict(self.router_options),

@@ -98,7 +98,7 @@ def _explained(model, inputs, rule):
     try:
         outputs = dict(model.forward(inputs, rule))
     except Exception as error:
-        line = line_in(error, inspect.getsourcefile(type(model)) or "")
+        line = line_in(error, inspect.getsourcefile(type(model).forward) or "")
         raise ValueError(f"{made} failed{line}: {type(error).__name__}: {one_line(error)}") from error
     if "target" not in outputs:
         raise ValueError(f"{made} returned {', '.join(map(str, outputs))}; expected a target among them.")

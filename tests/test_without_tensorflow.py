@@ -52,6 +52,39 @@ for arch in with_free_rules():
     print(arch, "ok")
 """
 
+OWN_LAYERS = """
+import keras, modtf
+import numpy as np
+from keras import layers, ops
+from modtf.models import ModularModel
+
+@modtf.register_architecture("own_layers")
+class OwnLayers(ModularModel):
+    has_members_axis = False
+
+    def make_layers(self):
+        self.router = self.make_router(self.num_rules)
+        self.body = keras.Sequential([layers.Dense(8), layers.BatchNormalization(), layers.Dropout(0.5)])
+        self.last = layers.Dense(1)
+
+    def forward(self, inputs, rule):
+        hidden = self.body(inputs)
+        dropped.append(float(ops.mean(ops.cast(hidden == 0, "float32"))))
+        return {"target": self.last(hidden), "activation": self.route(rule)}
+
+dropped, task = [], modtf.Task("mlp", num_rules=2)
+model = modtf.build(task, "gt_modular", 8, architecture="own_layers")
+features = {"inputs": np.random.default_rng(0).standard_normal([64, task.token_width]).astype("float32")}
+features["rule"] = np.zeros([64], "int32")
+average = model.body.layers[1].moving_mean
+states = [[v.value for v in group] for group in (model.trainable_variables, model.non_trainable_variables)]
+for training in (True, False):
+    dropped.clear()
+    _, state = model.stateless_call(*states, features, training=training)
+    after = dict(zip([v.path for v in model.non_trainable_variables], state))[average.path]
+    print(training, 0.3 < dropped[0] < 0.7, bool(np.any(np.asarray(after) != 0)))
+"""
+
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):
@@ -78,6 +111,13 @@ def test_data_are_made_and_models_measured(python):
     done = python("-c", LIBRARY, processes.ROOT / "tests" / "datasets" / "golden.json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == [f"{arch} ok" for arch in with_free_rules()]
+
+
+def test_layers_of_keras_know_whether_the_model_trains(python):
+    """Dropout drops, and batch normalisation moves its averages, in training alone."""
+    done = python("-c", OWN_LAYERS)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == ["True True True", "False False False"]
 
 
 @pytest.mark.slow

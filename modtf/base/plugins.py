@@ -8,20 +8,22 @@ from pathlib import Path
 
 from modtf.base.process import Terminated
 
+_texts: dict[str, bytes] = {}  # of the files that were imported
+
 
 class PluginError(ValueError):
     """An error for a plug-in that cannot be loaded. The message has the place and the reason."""
 
 
 def load_plugin(location: str | Path) -> str:
-    """Import a file, "path/to/file.py", or a module, which registers its contents. A second import does
-    nothing. A file can import its neighbours, as a script can.
+    """Import a file, "path/to/file.py", or a module, which registers its contents. A second import of the same
+    text does nothing. A file can import its neighbours, as a script can.
 
     Returns:
         The location, absolute for a file, so that other processes can load it.
 
     Raises:
-        PluginError: if it does not exist, or raises an error.
+        PluginError: if it does not exist, raises an error, or was imported before with another text.
 
     Example:
         >>> modtf.load_plugin("my_router.py")  # doctest: +SKIP
@@ -41,6 +43,10 @@ def load_plugin(location: str | Path) -> str:
     if name in sys.modules:
         file = getattr(sys.modules[name], "__file__", None)
         if file == str(path):
+            if _texts.get(file) not in (None, path.read_bytes()):
+                raise PluginError(
+                    f"The plug-in {text!r} has changed since this process loaded it. Start a new process."
+                )
             return str(path)
         raise PluginError(
             f"The plug-in {text!r} would become the module {name!r}, which exists already ({file}). Rename "
@@ -52,6 +58,7 @@ def load_plugin(location: str | Path) -> str:
     sys.modules[name] = module = util.module_from_spec(spec)  # a class finds its module by this name
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # last, so that no neighbour hides an installed module
+    _texts[str(path)] = path.read_bytes()
     with _explained(text):
         try:
             spec.loader.exec_module(module)

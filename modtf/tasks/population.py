@@ -1,6 +1,6 @@
 """One task with one seed, or many in parallel, parsed once at the public functions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,17 @@ class Population:
                 f"{', '.join(sorted(t.name for t in shapes))}. Build one population per shape."
             )
         return cls(tasks, seeds, True)
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Population":
+        """Read what `to_dict` returned."""
+        tasks = tuple(Task(**task) for task in saved["tasks"])
+        return cls(tasks, tuple(saved["seeds"]), saved["has_axis"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the attributes as values of JSON."""
+        tasks = [task.to_dict() for task in self.tasks]
+        return {"tasks": tasks, "seeds": list(self.seeds), "has_axis": self.has_axis}
 
     def __len__(self) -> int:
         return len(self.tasks)

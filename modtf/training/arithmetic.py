@@ -1,5 +1,6 @@
 """The arithmetic of training, and the number of steps of a program. No Keras, no TensorFlow here."""
 
+import math
 import warnings
 from functools import cache
 
@@ -44,16 +45,23 @@ def epochs_of(training: Training) -> tuple[int, int, int]:
 
 
 @cache  # once, however many trainings of a process ask for it
-def warn_of_few_evaluations(steps: int, evaluations: int) -> None:
-    """Warn if a training makes fewer than half of its evaluations, because its steps have few divisors."""
-    made = largest_divisor(steps, evaluations)
+def warn_of_few_evaluations(training: Training) -> None:
+    """Warn if a training makes fewer than half of its evaluations, or fewer than those of its "tail", because
+    its steps have few divisors."""
+    steps, evaluations, tail = training.steps, training.evaluations, training.tail
+    made, least = largest_divisor(steps, evaluations), 10 * tail
     if 2 * made < min(steps, evaluations):
-        warnings.warn(
-            f"{steps:,} training steps: {made} of {evaluations} evaluations will be made, because they "
-            f"divide the steps into equal parts. Choose a multiple of {evaluations} steps, such as "
-            f"{round(steps / evaluations) * evaluations:,}.",
-            stacklevel=2,
-        )
+        multiple, what = evaluations, f"{made} of {evaluations} evaluations will be made"
+    elif (last := epochs_of(training)[2]) < tail and least <= steps:
+        multiple = evaluations * math.ceil(least / evaluations)
+        what = f'the checkpoint "tail" will be {last} of {tail} evaluations'
+    else:
+        return
+    warnings.warn(
+        f"{steps:,} training steps: {what}, because they divide the steps into equal parts. Choose a multiple "
+        f"of {multiple} steps, such as {max(1, round(steps / multiple)) * multiple:,}.",
+        stacklevel=2,
+    )
 
 
 def steps_that_fit(bytes_per_step: int, steps: int) -> int:

@@ -102,7 +102,9 @@ def train(
     """
     population = _with_seeds(model, task, seed)
     check_choice("data", data, PLACES)
-    if evaluation is not None and not isinstance(evaluation, EvaluateCallback):
+    if isinstance(evaluation, EvaluateCallback):
+        evaluation.check_unused(model)
+    elif evaluation is not None:
         check_type("evaluation", evaluation, Evaluation)
     if checkpoint is not None:
         check_file_writable(checkpoint, "checkpoint")

@@ -200,14 +200,23 @@ def use_best(out: str | Path, cells: Sequence[Cell]) -> tuple[list[Cell], list[B
 
     Raises:
         FileNotFoundError: if there is no search.
-        ValueError: if no search applies to a cell, or several do that cannot be compared.
+        ValueError: if no search applies to a cell, several do that cannot be compared, or two cells get the
+            same values.
 
     Example:
         >>> cells, found = use_best("runs/tuning", cells)  # doctest: +SKIP
     """
     known = [(search, _best(out, search)) for search in find_searches(out)]
     chosen = [_choose(out, known, cell) for cell in cells]
-    return [with_values(cell, best.values) for cell, best in zip(cells, chosen, strict=True)], chosen
+    tuned = [with_values(cell, best.values) for cell, best in zip(cells, chosen, strict=True)]
+    first: dict[str, Cell] = {}
+    for cell, one in zip(cells, tuned, strict=True):
+        if first.setdefault(one.folder, cell) is not cell:
+            raise ValueError(
+                f"--best={out}: {_in_words(cell)} has several cells, which would all get the same settings. "
+                "Leave out --best, or the values that were tuned."
+            )
+    return tuned, chosen
 
 
 def _best(out: str | Path, search: Search) -> Best | None:

@@ -1,9 +1,11 @@
-"""The state that Keras's JAX trainer holds while `fit` runs, and the losses that it builds before.
+"""The state that Keras's JAX trainer holds while `fit` runs, the losses that it builds before, and what it
+does not tell layers.
 
 Seen in Keras 3.15.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -16,6 +18,21 @@ def build_losses(model: keras.Model, shapes: Any) -> None:
     model._symbolic_build(data_batch=shapes)
     for layer in model._flatten_layers():
         layer.built = True  # also those that are not called, or Keras builds from the program's argument
+
+
+@contextmanager
+def tell_layers(model: keras.Model, training: bool) -> Iterator[None]:
+    """Tell the layers that `call` of a model calls whether it trains.
+
+    `__call__` tells them, but Keras's JAX trainer calls `call` alone. Dropout and batch normalisation without
+    an argument `training` would do nothing."""
+    context = model._get_call_context()
+    if context.entry_layer is model:
+        context.set_value("training", training)
+    try:
+        yield
+    finally:
+        model._maybe_reset_call_context()
 
 
 def keep_state(model: keras.Model, state: Sequence[Any]) -> None:

@@ -148,6 +148,10 @@ def test_sweep_uses_what_was_found_and_run_does_not_mix_it_with_others(tuned, ca
     said = capsys.readouterr().out
     assert said.count("modular of mlp_regression") == 1
     assert "; tuned at R = 8" in said, "another number of rules than that of the search"
+    other = ["--set=training.weight_decay=0.1", "--set=training.clipnorm=5"]
+    values = given(sweep, "--arch=mlp", "--rules=8", "--variant=modular", f"--best={out}", *other)
+    with_best(cells_of_flags(values), values)
+    assert "; tuned at weight decay 0, clipnorm None" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,16 @@ def test_a_module_by_its_name(tmp_path, monkeypatch):
             load_plugin(missing)
 
 
+def test_a_plugin_that_was_edited_is_not_mistaken_for_the_old_one(tmp_path):
+    path = tmp_path / "edited_later.py"
+    path.write_text("CELLS = 1")
+    for _ in range(2):
+        load_plugin(path)
+    path.write_text("CELLS = 2")
+    with pytest.raises(PluginError, match="has changed since this process loaded it. Start a new process"):
+        load_plugin(path)
+
+
 def test_a_plugin_that_raises(tmp_path):
     path = write(tmp_path, "import json\n\njson.loads('{')\n")
     with pytest.raises(PluginError, match=r"coins.py' failed in line 3: JSONDecodeError: Expecting property"):

@@ -222,6 +222,21 @@ def test_another_task_of_the_same_shape_is_refused_unless_it_was_trained_on(smal
         modtf.evaluate(model, given, evaluation=small_sizes)
 
 
+def test_a_saved_model_knows_the_seeds_of_its_training_data(small_sizes, tmp_path):
+    tasks = [Task(num_train=64, data_seed=seed) for seed in range(2)]
+    model, sizes = build(tasks, "modular", 4, [0, 0]), replace(small_sizes, conditions=("train_data",))
+    untrained = modtf.evaluate(model, tasks, evaluation=sizes)
+    assert "trained_on" not in model.get_config()
+    model.trained_on = Population.of(tasks, [5, 6])
+    model.save(tmp_path / "model.keras")
+    loaded = modtf.load_model(tmp_path / "model.keras")
+    assert loaded.trained_on == model.trained_on
+    trained, saved = (modtf.evaluate(one, tasks, evaluation=sizes) for one in (model, loaded))
+    assert trained == saved
+    assert all(a["loss_train_data"] != b["loss_train_data"] for a, b in zip(trained, untrained, strict=True))
+    assert model.some_members(1, 2).trained_on is None
+
+
 def test_training_data_are_no_split_of_an_evaluation(member):
     with pytest.raises(ValueError, match="split='train' is not known; expected one of test, validation"):
         modtf.evaluate(member, TASK, split="train")

@@ -188,18 +188,26 @@ def test_ten_evaluations_inside_the_last_tenth(steps, evaluations, expected):
     assert epochs_of(Training(steps=steps, evaluations=evaluations, tail=10)) == expected
 
 
-@pytest.mark.parametrize(("steps", "evaluations", "made"), [(1018, 10, 2), (10_007, 20, 1)])
-def test_few_evaluations_are_announced_once(steps, evaluations, made):
-    message = f"{steps:,} training steps: {made} of {evaluations} evaluations will be made"
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        ({"steps": 1018, "evaluations": 10}, "1,018 training steps: 2 of 10 evaluations will be made"),
+        ({"steps": 10_007, "evaluations": 20}, "a multiple of 20 steps, such as 10,000"),
+        ({"steps": 1250, "evaluations": 20, "tail": 10}, "1,250 .*: .* 1 of 10 evaluations.* as 1,200"),
+        ({"steps": 1510, "evaluations": 10, "tail": 10}, "a multiple of 100 steps, such as 1,500"),
+    ],
+)
+def test_few_evaluations_are_announced_once(training, message):
     warn_of_few_evaluations.cache_clear()
     for expected in (pytest.warns(match=message), nullcontext()):
         with expected:
-            warn_of_few_evaluations(steps, evaluations)
+            warn_of_few_evaluations(Training(**training))
 
 
 @pytest.mark.parametrize(("steps", "evaluations"), [(1000, 20), (12, 10), (2500, 40), (5, 20), (7, 2)])
-def test_enough_evaluations_are_not_announced(steps, evaluations):
-    warn_of_few_evaluations(steps, evaluations)
+@pytest.mark.parametrize("tail", [0, 10])
+def test_enough_evaluations_are_not_announced(steps, evaluations, tail):
+    warn_of_few_evaluations(Training(steps=steps, evaluations=evaluations, tail=tail))
 
 
 def test_what_says_nothing_of_the_tail_is_described_as_before():

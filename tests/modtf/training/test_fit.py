@@ -46,6 +46,14 @@ def test_it_learns_and_is_traced_once(often):
     assert often.calls <= 8
 
 
+def test_an_evaluation_of_another_model_or_training_is_refused(often, small_sizes):
+    how: Any = {"verbose": False, "evaluation": often.callback}
+    with pytest.raises(ValueError, match="has scores of an earlier training. Give each training its own"):
+        train(often.model, TASKS, STEPS, **how)
+    with pytest.raises(ValueError, match="has scores of another model"):
+        train(build(TASKS, "modular", 8, [0, 1]), TASKS, STEPS, **how)
+
+
 def test_history_names_everything(often):
     measures = {measure.name for measure in activation_measures()}
     assert set(often.history) == {"loss", "val_loss"} | measures

@@ -90,6 +90,13 @@ def test_what_was_tuned_at_this_size_counts_first(tune):
         best(tune, replace(small.base, width=16))
 
 
+def test_a_study_of_several_rates_does_not_become_one_cell_twice(tune):
+    tune(search := search_of("0.01,0.1"))
+    rates = [replace(search.base, protocol=search.base.protocol.replace(learning_rate=r)) for r in (1e-3, 1)]
+    with pytest.raises(ValueError, match="modular of mlp_regression has several cells, which would all get"):
+        use_best(tune.out, rates)
+
+
 def test_a_search_of_this_size_without_a_result_is_not_replaced_by_another_size(tune):
     tune(search_of("0.001,0.1"))
     large = search_of("0.5", width=8)  # diverges
