@@ -113,8 +113,8 @@ def compare_pairs(
         (pairs), num_missing.
 
     Raises:
-        ValueError: if a row would average over a column that `over` does not name, a column of `by` is
-            missing, a pair does not have two names, or the level is not between 0 and 1.
+        ValueError: if a row would average over a column that `over` does not name, a column of `by` or a
+            variant is missing, a pair does not have two names, or the level is not between 0 and 1.
     """
     check_level(level)
     lacking = [name for name in by if name not in frame and name not in SAME]
@@ -126,6 +126,8 @@ def compare_pairs(
             raise ValueError(
                 f"pairs holds {pair!r}; expected pairs of variants: [('modular', 'monolithic')]."
             )
+        for name in pair:
+            check_choice("variant", name, frame["variant"].unique())
     tables = []
     for first, second in next_informed(frame) if pairs is None else pairs:
         matched = match_members(frame, first, second, by)

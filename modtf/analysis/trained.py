@@ -334,25 +334,38 @@ class TrainedModels:
     def part(self: Part, *kind: str, **values: Sequence[Any]) -> Part:
         """Return the part of one task type (arch, setting, task_options), or with some values in columns.
 
+        Raise `ValueError` for a column or a value that no cell has.
+
         Example:
             >>> study.part(*study.kinds[0]).part(variant=["modular"])  # doctest: +SKIP
         """
-        for name in values:
-            check_choice("column", name, CELL)
         named = zip(KIND, ([each] for each in (*kind, "")), strict=False) if kind else ()
-        return self._part(dict(named) | values)
+        wanted = {**dict(named), **values}
+        for name, some in wanted.items():
+            check_choice("column", name, CELL)
+            if isinstance(some, str):
+                raise ValueError(f"{name}={some!r} is not valid; expected a list of values.")
+            known = dict.fromkeys(
+                [*self.results[name].unique(), *(of[name] for _, of in self._named_cells())]
+            )
+            for value in some:
+                check_choice(name, value, known)
+        return self._part(wanted)
 
     @property
     def by_kind(self: Part) -> list[Part]:
         """The parts of the study, one per task type."""
         return [self.part(*kind) for kind in self.kinds]
 
+    def _named_cells(self) -> list[tuple[CellFolder, dict[str, Any]]]:
+        return [(cell, {**cell.cell, "variant": _name(cell)}) for cell in self.cells]
+
     def _part(self: Part, wanted: Mapping[str, Sequence[Any]]) -> Part:
         part = copy(self)
         for name, value in vars(TrainedModels).items():
             if isinstance(value, cached_property):
                 part.__dict__.pop(name, None)
-        named = [(cell, {**cell.cell, "variant": _name(cell)}) for cell in self.cells]
+        named = self._named_cells()
         part.cells = [cell for cell, values in named if all(values[name] in wanted[name] for name in wanted)]
         part.results, part._whole = _keep(self.results, wanted) if wanted else self.results, (self, wanted)
         return part

@@ -16,8 +16,8 @@ class PluginError(ValueError):
 
 
 def load_plugin(location: str | Path) -> str:
-    """Import a file, "path/to/file.py", or a module, which registers its contents. A second import of the same
-    text does nothing. A file can import its neighbours, as a script can.
+    """Import a file, "path/to/file.py", or a module, which registers its contents. A second import of the
+    same text does nothing. A file can import its neighbours, as a script can.
 
     Returns:
         The location, absolute for a file, so that other processes can load it.

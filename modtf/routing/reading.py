@@ -156,7 +156,9 @@ def chosen_experts(
             "Give --num_experts=E (num_experts=E), because experts that received no token do not appear in "
             "the array."
         )
-    mass = arrays.optional("weights", weights)
+    # of two arrays of experts, the one that is not named "experts" does not own the array "weights"
+    owned = weights is not None or experts == "experts" or "experts" not in arrays
+    mass = arrays.optional("weights", weights) if owned else None
     size = one_integer("num_experts", number)
     ids = _by_layer(arrays.named(experts))
     layers, tokens, k = ids.shape if ids.ndim == 3 else (1, 1, 1)  # other shapes are refused below

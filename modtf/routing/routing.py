@@ -111,7 +111,11 @@ class Routing:
         routed = reading.routed(
             arrays, activations, experts, weights, num_experts, shared, from_logits, top_k
         )
-        num_layers, num_tokens, _ = routed.shape
+        layers, num_tokens, _ = routed.shape
+        if num_layers not in (None, layers):
+            raise ValueError(
+                f"{arrays.source} holds {layers} layers, but num_layers={num_layers}. Leave it out."
+            )
         if not num_tokens:
             raise ValueError(f"{arrays.source} holds no tokens; expected at least one.")
         reading.check_rows(arrays, num_tokens)
@@ -127,7 +131,7 @@ class Routing:
             routed,
             classes.numbers,
             of_tokens.numbers,
-            Names(classes.names, reading.layer_names(arrays, layer_names, num_layers)),
+            Names(classes.names, reading.layer_names(arrays, layer_names, layers)),
             {name: values for name, values in factors.items() if values is not None},
             tokens.names or reading.as_names(arrays.get("token_names")),
             predicted.numbers,

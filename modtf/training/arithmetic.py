@@ -58,8 +58,8 @@ def warn_of_few_evaluations(training: Training) -> None:
     else:
         return
     warnings.warn(
-        f"{steps:,} training steps: {what}, because they divide the steps into equal parts. Choose a multiple "
-        f"of {multiple} steps, such as {max(1, round(steps / multiple)) * multiple:,}.",
+        f"{steps:,} training steps: {what}, because they divide the steps into equal parts. Choose a "
+        f"multiple of {multiple} steps, such as {max(1, round(steps / multiple)) * multiple:,}.",
         stacklevel=2,
     )
 

@@ -261,7 +261,9 @@ def _find(
             meant = only is None or len(variants & set(only)) >= min(2, len(only))
             meant = meant and CLAIMS[name].router in (None, *routers)
             if meant and (families is None or is_one_of(kind[0], families)):
-                part = parts.get(only) or parts.setdefault(only, whole.part(variant=only or ()))
+                if only not in parts:
+                    parts[only] = whole.part(variant=[one for one in whole.variants if one in (only or ())])
+                part = parts[only]
                 pieces = (
                     list(CLAIMS[name].evidence(part)) if rules[kind] else [Evidence("all", lacking=LACKING)]
                 )

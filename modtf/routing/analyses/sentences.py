@@ -9,6 +9,7 @@ import pandas as pd
 
 from modtf.metrics.distributions import Array
 from modtf.routing.measuring.estimates import FEWEST, Excess
+from modtf.routing.measuring.results import ROUNDING
 from modtf.routing.names import Names
 
 
@@ -59,7 +60,7 @@ def above_chance(table: pd.DataFrame, measure: str) -> list[int]:
     limit = corrected_limit(low, middle, high, len(part), draws)
     if "limit" in part:
         limit = part["limit"].fillna(limit)
-    above = part["value"] > limit + 1e-9 * limit.abs()  # more than by rounding
+    above = part["value"] > limit + ROUNDING * limit.abs().clip(lower=1.0)
     return part[above]["layer"].astype(int).tolist()
 
 

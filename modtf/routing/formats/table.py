@@ -60,16 +60,19 @@ def csv_columns(path: Path) -> Readers:
 
 
 def _of_text(place: str, name: str, values: Sequence[str]) -> NDArray[Any]:
-    """Return texts as lists such as `[3, 5]`, as integers or else as numbers, if all of them are."""
+    """Return texts as lists such as `[3, 5]`, as integers or else as numbers, if all of them are.
+
+    Texts of one integer that differ, such as 7 and 07, stay texts."""
     if all(value.strip().startswith("[") and value.strip().endswith("]") for value in values):
         with suppress(json.JSONDecodeError):
             return _as_array(place, name, [json.loads(value) for value in values])
     if not any("_" in value for value in values):  # Python reads 1_000 as a number
         for kind in (np.int64, np.float64):
-            try:
-                return np.array(values).astype(kind)
-            except (ValueError, OverflowError):
-                continue
+            with suppress(ValueError, OverflowError):
+                numbers = np.array(values).astype(kind)
+                if kind is np.float64 or len(set(map(str.strip, values))) == len(np.unique(numbers)):
+                    return numbers
+                break
     return _as_array(place, name, [value or None for value in values])
 
 

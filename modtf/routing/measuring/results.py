@@ -13,6 +13,7 @@ from modtf.routing.measuring.layers import Ints
 # exclusive (Cochran, 1954, "Some Methods for Strengthening the Common Chi-Squared Tests").
 TOKENS_PER_LABEL = 5
 ALL_TOKENS = "all tokens"  # the name of the only label of unlabelled tokens
+ROUNDING = 1e-6  # of a measure and its chance level, which add the same 32-bit numbers in another order
 
 
 @dataclass(frozen=True)

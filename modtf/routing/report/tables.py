@@ -13,6 +13,7 @@ from modtf.pages.text import plural, text_table
 from modtf.routing.analyses.sentences import layers_text
 from modtf.routing.measuring import Estimate, LayerMeasures
 from modtf.routing.measuring.estimates import ADJUSTED, FEWEST, FEWEST_DRAWS
+from modtf.routing.measuring.results import ROUNDING
 from modtf.routing.names import Names
 
 BY = {"mass": "gate mass", "hard": "hard assignment"}  # what a reader calls the two ways of counting
@@ -239,7 +240,7 @@ def report_text(layers: Sequence[LayerMeasures], names: Names | None = None) -> 
 
 def _value(found: Estimate) -> str:
     """Return a value and its interval, which cannot be relied on where the value is within chance."""
-    if found.chance_low <= found.value <= found.chance_high:
+    if found.chance_low - ROUNDING <= found.value <= found.chance_high + ROUNDING:
         return f"{_number(found.value)} (within chance)"
     if np.isnan(found.low):
         return _number(found.value)

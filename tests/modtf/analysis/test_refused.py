@@ -61,6 +61,10 @@ REFUSED = {
     "hold a model more than once": lambda: votes(pd.concat([PERFORMANCE] * 2), PAIR),
     "baseline='mine' is not known; expected one of mono": lambda: against(STUDY.results, "mine"),
     "column=.depth. is not known; expected one of arch": lambda: STUDY.part(depth=[1]),
+    "variant='modulr' is not known; .* Did you mean 'modular'": lambda: STUDY.part(variant=["modulr"]),
+    "variant='modular' is not valid; expected a list": lambda: STUDY.part(variant="modular"),
+    "setting='' is not known": lambda: STUDY.part("mlp"),
+    "variant='mine' is not known": lambda: compare_pairs(PERFORMANCE, [("modular", "mine")]),
     "one setting, received \\w+, \\w+": lambda: results_table(STUDY.results),
 } | {
     f"level={level} is not valid; expected a number between 0 and 1": lambda level=level: compare_pairs(

@@ -33,6 +33,7 @@ LOGITS = {"router_logits": (np.zeros((6, 4)),)}
             "--shared applies to chosen experts, but the file holds gates",
         ),
         ({"activations": GATES}, {"num_experts": 8}, "--num_experts applies to chosen"),
+        (LIST, {"num_layers": 3}, "holds 1 layers, but num_layers=3. Leave it out"),
         (
             LIST | {"labels": HALF, "label_names": np.array(["law", "code"])[HALF]},
             {},
@@ -114,6 +115,15 @@ def test_gates_that_are_asked_for_are_read_next_to_experts(tmp_path):
     with pytest.raises(ValueError, match=r"The array 'router_prob' does not exist in .* Give the right name"):
         modtf.read_routing(file, activations="router_prob")
     assert isinstance(modtf.read_routing(file).activations, Experts)
+
+
+def test_weights_are_those_of_the_experts_that_are_read():
+    file = LIST | {"weights": np.full(CHOSEN.shape, 0.5), "replayed": CHOSEN[:, ::-1]}
+    read: Any = modtf.read_routing(file, experts="replayed").activations
+    assert read.weights is None
+    for names in ({}, {"experts": "replayed", "weights": "weights"}):
+        read = modtf.read_routing(file, **names).activations
+        np.testing.assert_array_equal(read.weights[0], file["weights"])
 
 
 def test_annotations_that_change_nothing_are_silent():

@@ -190,3 +190,10 @@ def test_a_csv_without_rows(text, tmp_path):
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(ValueError, match=r"x\.csv cannot be read as table: the file has no rows"):
         modtf.read_routing(tmp_path / "x.csv", **E)
+
+
+@pytest.mark.parametrize(("texts", "labels"), [(("07", "7"), 2), (("007", " 7"), 2), (("007", "008"), 2)])
+def test_labels_that_are_one_number_but_two_texts_stay_apart(texts, labels, tmp_path):
+    rows = [f"{texts[number % 2]},{number % 4}" for number in range(40)]
+    (tmp_path / "x.csv").write_text("\n".join(["label,expert", *rows]))
+    assert len(np.unique(modtf.read_routing(tmp_path / "x.csv", **E).labels)) == labels

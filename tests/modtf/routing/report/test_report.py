@@ -214,6 +214,11 @@ def test_the_terminal_shows_a_line_a_layer(layers):
     generator = np.random.default_rng(0)
     nothing = modtf.measure_activations(np.eye(3)[generator.integers(3, size=900)], np.arange(900) % 3)
     assert "(within chance)" in report_text(nothing).splitlines()[3]
+    gates, document = generator.dirichlet(np.ones(8), 1000), np.repeat([0, 1], 500)
+    gates[:500] = 0.5 * gates[:500] + 0.5 * generator.dirichlet(np.ones(8))  # as in every permutation
+    whole = modtf.measure_activations(gates, document, documents=document)
+    assert whole[0].views[-1].values["adjusted_mutual_information"].chance_high < 1e-9
+    assert "(within chance)" in report_text(whole).splitlines()[3]
     alone = modtf.measure_activations(np.ones([9, 1]), np.arange(9) % 3)
     assert "- of 1" in report_text(alone)
     table = layer_table(layers[0]).set_index("measure")
