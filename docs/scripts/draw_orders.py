@@ -300,7 +300,8 @@ def secondary(found: pd.DataFrame, level: float) -> str:
         chance(lambda mixed: spearman(bits, mixed, number), values, number),
         float(ttest_1samp(hashed["value"], 0).pvalue),
         wrong[-1],
-        chance(lambda mixed: max(held_out(means[name].to_numpy(), mixed) for name in names), values),
+        # one-sided: a line that predicts worse than the mean is no evidence
+        chance(lambda mixed: max(0.0, *(held_out(means[name].to_numpy(), mixed) for name in names)), values),
     ]
     corrected = ["<0.001" if each < 0.001 else f"{each:.3f}" for each in holm(p)]
     rho = spearman(bits, values, number)

@@ -67,7 +67,8 @@ def family_label(arch: str, task_options: str = "") -> str:
     words = (
         read[name][0].show(read[name][1]) if name in read else f"{name}={text}" for name, text in options
     )
-    return " ".join([family.title, *words])
+    same = [name for name in FAMILIES if arch in FAMILIES.outside and FAMILIES[name].title == family.title]
+    return " ".join([f"{family.title} ({arch})" if len(same) > 1 else family.title, *words])
 
 
 def task_of(arch: str, setting: str, task_options: str, num_rules: int) -> Task:

@@ -51,6 +51,11 @@ class Cell:
         self.task.family.check_training(self.task, self.protocol.training)
         for name in ("router", "model", "trainer"):
             object.__setattr__(self, name, check_options(name, getattr(self, name)))
+        for name in sorted(set(self.router) & set(self.model)):
+            raise ValueError(
+                f"The option {name!r} is one of the router and of the architecture, so results could not "
+                "tell them apart. Rename one of them."
+            )
         if self.network == self.task.family.network(self.variant):
             object.__setattr__(self, "architecture", None)
 

@@ -11,6 +11,7 @@ from modtf.analysis.figures.averages import counts
 from modtf.analysis.figures.layout import Look, Mark, by_variant, joined
 from modtf.analysis.figures.registry import HELPS, TRAINING
 from modtf.analysis.intervals import summarise
+from modtf.analysis.labels import with_kinds
 from modtf.analysis.trained import TrainedModels
 from modtf.experiments.languages.family import LANGUAGE, LANGUAGE_CHANCE, WORD, WORD_CHANCE
 from modtf.tasks.families import IID
@@ -65,11 +66,14 @@ def _means(study: TrainedModels, rows: pd.DataFrame, by: list[str]) -> pd.DataFr
 
 
 def _pictures(study: TrainedModels, table: pd.DataFrame, name: str, title: str, mark: Mark) -> Pictures:
-    rows = study.results[study.results["measure"].isin([LANGUAGE_CHANCE, WORD_CHANCE])]
-    largest = rows.groupby("variant", observed=True)["value"].mean().max()
-    chance = f"labels of other tokens give at most {largest:.2g} bits on average"
-    for (kind, num_rules, width), part in table.groupby(["kind", "num_rules", "width"], observed=True):
+    rows = with_kinds(study.results[study.results["measure"].isin([LANGUAGE_CHANCE, WORD_CHANCE])])
+    rows = rows[rows["condition"].astype(str) == IID].astype({"place": str, "measure": str})
+    figure = ["kind", "num_rules", "width"]
+    means = rows.groupby([*figure, "variant", "measure", "place"], observed=True)["value"].mean()
+    largest = means.groupby(figure, observed=True).max()
+    for (kind, num_rules, width), part in table.groupby(figure, observed=True):
         heading = f"{title}: {kind}, width {width}"
+        chance = f"labels of other tokens give at most {largest[kind, num_rules, width]:.2g} bits on average"
         text = note([counts(study, part), chance], [])
         label = f"{name}_{str(kind).lower().replace(' ', '_').replace(',', '')}_r{num_rules}_e{width}"
         yield panels(mark, part, label, heading, text, None, "what", (3.0, 2.4))

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from registering import forgotten
 from simulated_results import World, results_of, simulate
 
 from modtf.analysis import (
@@ -22,7 +23,7 @@ from modtf.analysis.rows import headline_label
 from modtf.pages.text import text_table
 from modtf.results import CELL, VARIANTS, load_history, load_results
 from modtf.tasks.condition import Condition
-from modtf.tasks.families import FAMILIES, Option
+from modtf.tasks.families import FAMILIES, Option, register_family
 
 
 def one_cell(tasks=2, **changes):
@@ -245,3 +246,9 @@ def test_what_a_reader_calls_variants_and_kinds(monkeypatch):
     assert family_label("mlp", "dust=0.1") == "MLP dust=0.1"  # of a version that had the option
     monkeypatch.setattr(type(FAMILIES["mlp"]), "options", (Option("dust", 0.0, "of a plug-in"),))
     assert family_label("mlp", "dust=0.1") == "MLP dust0.1"  # numbers are named
+
+
+def test_families_with_one_title_are_told_apart():
+    with forgotten(FAMILIES):
+        register_family("my_mlp")(type("Mine", (type(FAMILIES["mlp"]),), {}))
+        assert [family_label(arch) for arch in ("mlp", "my_mlp")] == ["MLP", "MLP (my_mlp)"]

@@ -238,6 +238,15 @@ def test_a_task_whose_oracle_diverged_is_left_out(reference):
     assert place(study, NAME)["cost"].to_numpy() == pytest.approx(1.6)
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_the_verdict_says_how_many_models_diverged(lost, reference):
+    study = study_with(reference, rows("mine", 1.6, 0.375))
+    own = (study.results["variant"] == NAME) & study.results["data_seed"].isin(TASKS[:lost])
+    study.results.loc[own & study.results["measure"].isin(["loss", "error"]), "value"] = np.nan
+    lines = compare.verdict(study, NAME, compare.differences(study, NAME), lambda *_: [])
+    assert [line for line in lines if "diverged" in line] == [f"2 of the models of {NAME} diverged."] * lost
+
+
 def rates(reference):
     return {arch: rates_table({"": reference}, arch, FULL) for arch in FULL.protocols}
 

@@ -27,6 +27,7 @@ def test_members():
         ({"members": ()}, "at least one"),
         ({"members": ((0, 0), (0, 0))}, r"\(0, 0\)\) is not valid; expected .* each once"),
         ({"width": 0}, "width=0"),
+        ({"router": {"k": 2}, "model": {"k": 3}}, "option 'k' is one of the router and of the architecture"),
     ],
 )
 def test_what_is_refused(changes, message):

@@ -76,9 +76,13 @@ def places(study: Study) -> pd.DataFrame:
         this alignment, interpolated task by task from the oracle at 0; "beyond weighted" and "beyond
         sampled", the model's cost as a multiple of those. Means of multiples are geometric.
     """
-    model, mlp = ["variant", "router", "model_options", "data_seed"], study.part("mlp", "regression")
-    aligned = mlp.results[mlp.results["measure"] == "alignment"][[*model, "value"]]
-    losses = mlp.performance[np.isfinite(mlp.performance["value"])][[*model, "distribution", "value"]]
+    model = ["variant", "router", "model_options", "data_seed"]
+    results, performance = (
+        rows[(rows["arch"] == "mlp") & (rows["setting"] == "regression")]
+        for rows in (study.results, study.performance)
+    )
+    aligned = results[results["measure"] == "alignment"][[*model, "value"]]
+    losses = performance[np.isfinite(performance["value"])][[*model, "distribution", "value"]]
     aligned_losses = losses.merge(aligned.rename(columns={"value": "alignment"}), on=model)
     rows = []
     for (where, task), part in aligned_losses.groupby(["distribution", "data_seed"], observed=True):
@@ -121,6 +125,8 @@ def verdict(study: Study, own: str, table: pd.DataFrame, describe: Describe) -> 
         if undecided := len(rows) - len(better) - len(worse):
             parts.append(f"{undecided} {'is' if undecided == 1 else 'are'} undecided")
         lines.append(f"{'; '.join(parts)}.")
+    if lost := (study.diverged["variant"] == own).sum():
+        lines.append(f"{lost} of the models of {own} diverged.")
     return [*lines, *describe(study, own)]
 
 
