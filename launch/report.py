@@ -101,8 +101,8 @@ def check_flags(values: flags.FlagValues) -> tuple[list[str], Path | None]:
     if values.archive:
         check_archive_name("--archive", values.archive)
         check_file_writable(values.archive, "--archive")
-    for flag in ("figures", "vector"):
-        if values[flag].value and not values.out:
+    for flag in ("figures", "vector", "data_seed", "seed", "rules", "width"):
+        if values[flag].present and not values.out:
             raise ValueError(f"--{flag} needs --out=DIR, the folder for the report.")
     if not values.out:
         return folders, None

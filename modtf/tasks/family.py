@@ -65,7 +65,8 @@ class Option:
         """Return the value. Raise `ValueError` unless it is allowed."""
         if self.choices is None and self.integer:
             whole = int(value) if isinstance(value, float) and value.is_integer() else value
-            low, high = (int(end) if math.isfinite(end) else None for end in (self.low, self.high))
+            low = math.ceil(self.low) if math.isfinite(self.low) else None
+            high = math.floor(self.high) if math.isfinite(self.high) else None
             return check_integer(self.name, whole, -(2**63) if low is None else low, high)
         if self.choices is None:
             return check_number(self.name, value, self.low, self.high)

@@ -85,6 +85,7 @@ REFUSED = {
         "--results=, --out=out": "Give --results=DIR",
         "--results=absent": "--out=DIR",
         "--results=absent --archive=a.zip --vector=pdf": "--vector needs --out=DIR",
+        "--results=absent --archive=a.zip --width=32": "--width needs --out=DIR",
         "--results=absent --out=out": "folder 'absent' does not exist",
         "--results=absent --out=out --figures=pie_in_the_sky": "ranking_pies",
     },

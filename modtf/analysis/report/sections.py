@@ -56,9 +56,10 @@ def findings(study: TrainedModels) -> list[str]:
         *(_alignment_words(study, name) for name in _known(study) if name not in (first, last)),
     ]
     shown = [text for text in dict.fromkeys(texts) if text][:MOST]
-    return before + shown or [
-        f"Only {listing(study.results['variant'])} was run, so there is nothing to compare."
-    ]
+    run = study.results["variant"].drop_duplicates()
+    one = "Only {} was run, so there is nothing to compare."
+    several = "{} were run. Findings compare other variants; all numbers are in the tables."
+    return before + shown or [(one if len(run) == 1 else several).format(listing(run))]
 
 
 def _untrained_words(some: str, untrained: pd.DataFrame, study: TrainedModels) -> str:

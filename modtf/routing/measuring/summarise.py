@@ -282,6 +282,8 @@ def label_probabilities(
             "occur."
         )
     probs = check_distributions(numbers, "label_probs", ndim=1)[used]
+    if not probs.all():
+        raise ValueError("label_probs holds 0 for a label that occurs. Leave out its tokens instead.")
     return np.asarray(probs / probs.sum())
 
 

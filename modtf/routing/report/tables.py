@@ -116,7 +116,7 @@ def ranked_layers(layers: Sequence[LayerMeasures], names: Names) -> pd.DataFrame
 def summary_notes(layers: Sequence[LayerMeasures]) -> list[str]:
     """Return what the columns of the summary mean, and which direction is better."""
     if any(ADJUSTED in layer.views[-1].values for layer in layers):
-        permutations = len(layers[0].views[-1].adjusted_by_chance)
+        permutations = max(len(layer.views[-1].adjusted_by_chance) for layer in layers)
         limit = f"chance: 97.5% lie lower, if normal, by mean and spread of {permutations} permutations."
         if permutations >= FEWEST:  # see `estimates.mean_and_range`
             limit = "chance: 97.5% of permutations give a lower value."
@@ -153,7 +153,7 @@ def warning_lines(layers: Sequence[LayerMeasures], names: Names) -> list[str]:
     if dropped:
         most = max(dropped, key=lambda layer: dropped[layer])
         tokens = f"{plural(dropped[most], 'token')} of layer {names.layer(most)}"
-        others = ", and fewer of other layers," if len(dropped) > 1 else ""
+        others = ", and no more of other layers," if len(dropped) > 1 else ""
         lines.append(f"{tokens}{others} went to no expert. Such tokens are left out.")
     return lines
 

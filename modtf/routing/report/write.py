@@ -216,13 +216,13 @@ def draw_layers(layers: Sequence[LayerMeasures], names: Names) -> Picture:
 def pixels(view: View, rows: NDArray[np.intp]) -> str:
     """Return the matrix of a view, that of a shuffled labelling to its right, as a PNG in base64."""
     shown = []
-    largest = max(float(view.activation[rows].max()), 1e-9)
-    for matrix in (view.activation, view.shuffled):
-        if matrix is not None:
-            top = np.where(matrix.max(axis=0) > 0, matrix.argmax(axis=0), len(matrix))
-            experts = np.lexsort((-matrix.max(axis=0), top))
-            levels = np.clip(matrix[np.ix_(rows, experts)] / largest, 0.0, 1.0) * 254
-            shown += [levels.astype(np.uint8), np.full((len(rows), GAP), 255, np.uint8)]
+    matrices = [matrix[rows] for matrix in (view.activation, view.shuffled) if matrix is not None]
+    largest = max(float(matrices[0].max()), 1e-9)
+    for matrix in matrices:
+        top = np.where(matrix.max(axis=0) > 0, matrix.argmax(axis=0), len(matrix))
+        experts = np.lexsort((-matrix.max(axis=0), top))
+        levels = np.clip(matrix[:, experts] / largest, 0.0, 1.0) * 254
+        shown += [levels.astype(np.uint8), np.full((len(rows), GAP), 255, np.uint8)]
     image = Image.fromarray(np.concatenate(shown[:-1], axis=1)).convert("P")
     colours = HEAT(np.linspace(0, 1, 255))[:, :3]
     image.putpalette([*(colours * 255).astype(np.uint8).ravel().tolist(), *BETWEEN])

@@ -66,6 +66,7 @@ def spoilt(value, at=(4, 2)):
         ({"groups": ["speed"]}, "groups='speed' is not known"),
         ({"groups": ["specialisation"], "labels": None}, "groups=specialisation compares labels"),
         ({"label_probs": "equal"}, "label_probs='equal' is not valid; expected 'uniform', None"),
+        ({"label_probs": [0.5, 0.5, 0]}, "label_probs holds 0 for a label that occurs"),
         ({"label_probs": [0.5, 0.5]}, "label_probs has 2 entries; expected one for each of 3 labels"),
         (COUNTS | {"counts": np.full((4, 1, 4), 0.25)}, "counts hold fractions; expected integers"),
         (

@@ -99,6 +99,8 @@ def test_the_default_of_an_option_has_the_type_of_its_other_values():
     default = Option("examples", 210_000, "", low=250, high=1e9).default
     assert (default, type(default)) == (210_000, float)
     assert type(Option("depth", 2.0, "", low=1, integer=True).default) is int
+    with pytest.raises(ValueError, match="half=0 is not valid; expected an integer of at least 1"):
+        Option("half", 1, "", low=0.5, high=3.5, integer=True).check(0)
     for task in map(Task, FAMILIES):
         assert repr(Task(**task.to_dict())) == repr(task)
 
