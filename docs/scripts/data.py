@@ -45,7 +45,7 @@ def tables_of(text: str) -> list[Table]:
     for block in re.split(r"\n\s*\n", apart):
         lines = [line for line in block.splitlines() if line]
         if lines and all(line.startswith("|") for line in lines):
-            cells = [[cell.strip() for cell in line.strip()[1:-1].split(" | ")] for line in lines]
+            cells = [[cell.strip() for cell in line[1:].rstrip("| ").split(" | ")] for line in lines]
             rows = [row for line, row in zip(lines, cells, strict=True) if not re.fullmatch(r"[-:| ]+", line)]
         elif len(lines) > 2 and re.fullmatch(r"-+", lines[1]):
             rows = [re.split(r"\s{2,}", line.strip()) for line in (lines[0], *lines[2:])]

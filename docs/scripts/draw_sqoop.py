@@ -33,7 +33,7 @@ TRIED = (0.000125, 0.00025, 0.0005, 0.001, 0.002, 0.008, 0.032)  # each for some
 
 def read() -> tuple[modtf.Study, modtf.Study]:
     """Return the quick study, and the longer ones with two and with five objects."""
-    return archive("sqoop"), archive("sqoop_long", "sqoop_five")
+    return archive("sqoop"), archive("sqoop_long", "sqoop_more", "sqoop_five")
 
 
 def by_objects(study: modtf.Study) -> dict[int, modtf.Study]:

@@ -100,8 +100,11 @@ def compared(
     """Compare libraries, out of distribution, as one family of tests; by default each with the reference."""
     tables = []
     for part, rows in parts.items():
-        others = [(name, DIGITS.reference) for name in rows["variant"].unique() if name != DIGITS.reference]
-        tables.append(compare_pairs(rows[rows["distribution"] == OUT], pairs or others).assign(part=part))
+        rows = rows[rows["distribution"] == OUT]
+        names = rows["variant"].unique()
+        others = [(name, DIGITS.reference) for name in names if name != DIGITS.reference]
+        run = [pair for pair in pairs or others if {*pair} <= {*names}]
+        tables.append(compare_pairs(rows, run).assign(part=part))
     return as_one_family(pd.concat(tables, ignore_index=True), LEVEL)
 
 

@@ -21,7 +21,7 @@ again, with five objects: 16 trials, 40 minutes.
         --space learning_rate=0.0005,0.002,0.008
     modtf sweep --study=docs/studies/sqoop.py:sqoop_five --out=runs/sqoop_five
 
-`sqoop_more` is not trained yet. It adds ten tasks to the five of `sqoop_long`, for the gain of
+`sqoop_more` adds ten tasks to the five of `sqoop_long`, for the gain of
 `all_sub_all_bn` over `all_all_all_bn`, and of both over FiLM: 30 models, 2 core-hours.
 
     modtf sweep --study=docs/studies/sqoop.py:sqoop_more --out=runs/sqoop_long

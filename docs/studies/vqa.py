@@ -36,7 +36,7 @@ from modtf.tasks.families import FAMILIES
 ROUNDS = (1, 2, 5, 20)
 MANY = 2_100_000  # examples, ten times those of the publication's other figures
 TUNED_ON = 5  # the data seed of the search, which `vqa_spatial` does not use
-SPATIAL_RATE = 3e-4
+SPATIAL_RATE = 1e-4  # the best of four for `all_all_all`; the only one that `group_all_all` was trained at
 WIDE = 32  # at this width `all_all_all` has as many parameters as `group_group_group` at 16
 
 
@@ -69,8 +69,7 @@ def vqa_ten_times() -> list[Cell]:
 
 def vqa_spatial() -> list[Cell]:
     """Return one module for all and modules per group on `spatial`, with more data and more steps."""
-    libraries = ["all_all_all", "group_all_all", "group_group_group"]
-    return (spatial() * grid(tasks=3, variant=libraries)).cells()
+    return (spatial() * grid(tasks=3, variant=["all_all_all", "group_all_all"])).cells()
 
 
 def vqa_spatial_tuning() -> list[Cell]:
