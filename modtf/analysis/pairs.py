@@ -17,6 +17,7 @@ from modtf.analysis.intervals import (
     intervals,
     refuse_mixtures,
     t_interval,
+    varies,
     warn_of_weights,
 )
 from modtf.analysis.labels import family_attribute, known_variants, with_kinds
@@ -66,11 +67,13 @@ def match_members(frame: pd.DataFrame, first: str, second: str, also: Sequence[s
         ValueError: if a variant holds a model more than once, or the two cannot be compared, see
             `check_ways`.
     """
-    check_ways(frame[frame["variant"].isin([first, second])])
-    key = [name for name in MATCH if name in frame]
-    kept = [name for name in also if name not in key]
+    frame = frame[frame["variant"].isin([first, second])]
+    check_ways(frame)
+    every = [name for name in MATCH if name in frame]
+    key = [name for name in every if varies(frame[name])] or every[:1]  # few columns are matched faster
+    kept = [name for name in (*every, *also) if name not in key]
     sides = [
-        frame.loc[frame["variant"] == name, [*key, "value", *others]]
+        frame.loc[frame["variant"] == name, [*key, "value", *dict.fromkeys(others)]]
         for name, others in ((first, kept), (second, []))
     ]
     for name, side in zip((first, second), sides, strict=True):

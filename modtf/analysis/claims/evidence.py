@@ -273,11 +273,13 @@ def slopes(
     Returns:
         The columns of `by` and `slope`; NaN if a value is not finite. No row for a series with one x.
     """
-    x = np.log2(frame["num_rules"].astype(float)) if against is None else against
-    frame = frame[[*by, value]].assign(x=x, finite=np.isfinite(frame[value]))
-    frame = frame.assign(xx=frame["x"] ** 2, xy=frame["x"] * frame[value])
-    series = frame.groupby(list(by), observed=True)
-    means = series[["x", value, "xx", "xy"]].mean()
-    spread = means["xx"] - means["x"] ** 2
-    slope = (means["xy"] - means["x"] * means[value]) / spread
-    return slope.where(series["finite"].all())[spread > 1e-9].rename("slope").reset_index()
+    x = (np.log2(frame["num_rules"].astype(float)) if against is None else against).to_numpy(float)
+    y = frame[value].to_numpy(float)
+    y = np.where(np.isfinite(y), y, np.nan)
+    number = frame.groupby(list(by), observed=True).ngroup().to_numpy()
+    count = np.bincount(number)  # sums by number take a quarter of the time of means of groups
+    mean_x, mean_y, xx, xy = (np.bincount(number, each) / count for each in (x, y, x * x, x * y))
+    spread = xx - mean_x**2
+    several = spread > 1e-9
+    series = frame[list(by)].iloc[np.unique(number, return_index=True)[1][several]].reset_index(drop=True)
+    return series.assign(slope=(xy - mean_x * mean_y)[several] / spread[several])
