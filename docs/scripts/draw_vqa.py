@@ -108,6 +108,13 @@ def compared(
     return as_one_family(pd.concat(tables, ignore_index=True), LEVEL)
 
 
+def distinct(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows without libraries that are the network of another under a second name."""
+    wide = rows.pivot_table("value", "variant", ["distribution", "data_seed", "seed"], observed=True)
+    wide = wide.loc[sorted(wide.index, key=order)]
+    return rows[~rows["variant"].isin(wide.index[wide.duplicated()])]
+
+
 def errors(title: str, parts: Mapping[Any, pd.DataFrame]) -> str:
     """Return the errors of every library in every part, and by how much less it errs than the reference.
 
@@ -115,6 +122,7 @@ def errors(title: str, parts: Mapping[Any, pd.DataFrame]) -> str:
         title: what the parts are, such as "question".
         parts: the performance of the libraries of each, see `by_width`.
     """
+    parts = {part: distinct(each) for part, each in parts.items()}
     found, rows = compared(parts), []
     for part, each in parts.items():
         gains = found[found["part"] == part].set_index("first")
