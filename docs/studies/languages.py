@@ -233,4 +233,5 @@ def losses_of(path: Path, over: Callable[[list[float]], float]) -> Mapping[str, 
     rows = rows[
         (rows["measure"] == "loss") & (rows["step"] == rows.groupby("folder")["step"].transform("max"))
     ]
-    return {str(folder): float(over(list(losses))) for folder, losses in rows.groupby("folder")["value"]}
+    values = rows["value"].fillna(float("inf")).groupby(rows["folder"])  # NaN: it diverged
+    return {str(folder): float(over(list(losses))) for folder, losses in values}

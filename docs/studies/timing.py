@@ -133,7 +133,7 @@ def best_rates() -> dict[tuple[str, Arm], float]:
     """
     rows = pd.read_csv(SEARCHED)
     rows = rows[(rows["step"] == STEPS) & (rows["measure"] == rows["folder"].map(_measure))]
-    losses = np.log(rows["value"]).groupby(rows["folder"]).mean()
+    losses = np.log(rows["value"].fillna(np.inf)).groupby(rows["folder"]).mean()  # NaN: it diverged
     found: dict[tuple[str, Arm], dict[float, float]] = {}
     for setting, arm, rate, cell in trials():
         if cell.folder in losses:

@@ -116,11 +116,17 @@ def _most_accurate(variants: list[str], study: TrainedModels) -> str:
     if set(variants) - set(rows["variant"]):
         rows = _in_distribution(study.results, variants)
     model = [name for name in MODEL if name != "variant" and name in rows]
-    last = rows.sort_values("step").groupby([*model, "variant"], observed=True)["value"]
-    errors = last.agg(lambda values: np.mean(tail_of(values.to_list()))).fillna(np.inf).unstack("variant")
+    by_step = rows.sort_values("step").groupby([*model, "variant"], observed=True)["value"]
+    # under a schedule only the last step counts
+    ends = by_step.last(skipna=False) if study.checkpoint == "last" else by_step.agg(_of_tail)
+    errors = ends.fillna(np.inf).unstack("variant")
     shared = errors.dropna()
     means = (shared if len(shared) else errors).mean()
     return str(means.mask(np.isinf(errors).any(), np.inf).idxmin())
+
+
+def _of_tail(values: pd.Series) -> float:
+    return float(np.mean(tail_of(values.to_list())))
 
 
 def _in_distribution(rows: pd.DataFrame, variants: list[str]) -> pd.DataFrame:

@@ -34,7 +34,7 @@ def test_a_method_is_what_was_trained_longest():
     of |= {"modular (sites=1)": (1, 7.0), "routed (site=3)": (1, 6.0), "routed (site=4)": (1, 5.0)}
     frame = pd.DataFrame({"variant": pd.Categorical(list(of)), "measure": "error", "condition": "iid"})
     frame = frame.assign(**dict(zip(("steps", "value"), zip(*of.values(), strict=True), strict=True)))
-    study: Any = SimpleNamespace(results=frame.assign(data_seed=0), history=frame[:0])
+    study: Any = SimpleNamespace(results=frame.assign(data_seed=0), history=frame[:0], checkpoint="tail")
     names = methods(frame, study)["variant"].tolist()
     assert names == ["erm (less)", "erm", "modular", "modular (sites=1)", "routed (site=3)", "routed"]
 
@@ -45,7 +45,9 @@ def test_options_of_which_a_model_diverged_do_not_represent_a_method():
     frame = pd.DataFrame(of, columns=["variant", "value"])
     frame = frame.assign(variant=pd.Categorical(frame["variant"]), measure="error", condition="iid")
     frame["data_seed"] = [0, 1, 0]
-    study: Any = SimpleNamespace(results=frame.assign(steps=1), history=frame.assign(step=1))
+    study: Any = SimpleNamespace(
+        results=frame.assign(steps=1), history=frame.assign(step=1), checkpoint="tail"
+    )
     assert methods(frame, study)["variant"].tolist() == ["routed (site=3)"] * 2 + ["routed"]
 
 
@@ -56,8 +58,20 @@ def test_validation_images_of_shared_tasks_choose_the_options_of_a_method():
     history = pd.DataFrame(of, columns=["variant", "data_seed", "step", "value"])
     history = history.assign(variant=pd.Categorical(history["variant"]), measure="error", condition="iid")
     results = history[history["step"] == 2].rename(columns={"step": "steps"}).assign(value=[1.0, 1.0, 2.0])
-    study: Any = SimpleNamespace(results=results, history=history)
+    study: Any = SimpleNamespace(results=results, history=history, checkpoint="tail")
     assert methods(results, study)["variant"].tolist() == ["routed (site=3)"] * 2 + ["routed"]
+
+
+@pytest.mark.parametrize(("checkpoint", "chosen"), [("tail", "routed (site=3)"), ("last", "routed (site=4)")])
+def test_under_a_schedule_the_last_step_chooses(checkpoint, chosen):
+    errors = {"routed (site=3)": [1.0] * 20 + [9.0], "routed (site=4)": [5.0] * 21}
+    rows = [(name, 0, step, value) for name, values in errors.items() for step, value in enumerate(values)]
+    history = pd.DataFrame(rows, columns=["variant", "data_seed", "step", "value"])
+    history = history.assign(variant=pd.Categorical(history["variant"]), measure="error", condition="iid")
+    results = history[history["step"] == 20].rename(columns={"step": "steps"})
+    study: Any = SimpleNamespace(results=results, history=history, checkpoint=checkpoint)
+    other = next(name for name in errors if name != chosen)
+    assert set(methods(results, study)["variant"]) == {"routed", other}
 
 
 FIXED = "trainer.sites=[1; 1; 1; 1; 1; 1]"
