@@ -245,8 +245,9 @@ def cells_of_flags(values: flags.FlagValues) -> list[Cell]:
     cells = [cell_of(_sized(point)) for point in points]
     if isinstance(values.arch, list):
         check_cells(cells)
-    for cell in cells:
-        check_cell(cell)
+    else:
+        for cell in cells:
+            check_cell(cell)
     return cells
 
 

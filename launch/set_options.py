@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from modtf.base.checks import did_you_mean, is_number
+from modtf.base.checks import did_you_mean
 from modtf.base.space import parse_value
 from modtf.studies.grid import NAMESPACES, PARTS
 from modtf.tasks.cell import Cell
@@ -162,8 +162,7 @@ def _values(namespace: str, name: str, text: str, several: bool) -> list[Any]:
     kind = str(getattr(fields[name].type, "__name__", fields[name].type))  # "int", "float | None", ...
     if kind.startswith("tuple"):
         return [None if text == "None" else tuple(text.split(","))]
-    numbers = [parse_value(one) for one in texts]  # 1 stands for 1.0
-    return [float(one) if kind.startswith("float") and is_number(one) else one for one in numbers]
+    return [parse_value(one) for one in texts]
 
 
 def _family_options() -> dict[str, dict[str, Option]]:

@@ -57,7 +57,7 @@ REFUSED = {
         "--arch=mlp --set model.cell=lstm": "--set model.cell is not known. The options of the arch",
         "--arch=mlp --set training.speed=2": "--set training.speed is not known. The options of training:",
         "--arch=mlp --set training.steps=many": "steps='many' is not valid; expected an integer",
-        "--arch=mlp --set training.clipnorm=-1": "clipnorm=-1.0 is not valid; expected a number",
+        "--arch=mlp --set training.clipnorm=-1": "clipnorm=-1 is not valid; expected a number",
         "--arch=mlp --set evaluation.conditions=len30": "condition='len30' is not known; expected one of",
         "--study=testing --measure_cost": "--measure_cost applies to --dry_run only",
         "--study=testing --shard=3/3": "--shard=3/3 is not valid; expected i/n",

@@ -80,13 +80,6 @@ class Choices:
         """The number of documents, or of what stands for them."""
         return int(self.documents[-1]) + 1
 
-    @property
-    def num_tokens(self) -> int:
-        """The number of tokens; of a file of counts, computed from the number of choices."""
-        if self.sums is None:
-            return len(self.documents)
-        return int(self.sums.sum(axis=2).max(axis=1).sum()) // (self.top_k or 1)
-
     def has(self, need: str) -> bool:
         """Return whether a fact of `modtf.routing.analyses.registry.NEEDS` is known."""
         several = self.labels is not None and bool((self.labels != self.labels[0]).any())

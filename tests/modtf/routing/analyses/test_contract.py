@@ -122,7 +122,7 @@ def test_choices_are_sorted_by_document_and_weight():
     assert data.ranked
     rows = np.argsort([ranks[document] for document in first.tolist()], kind="stable")
     np.testing.assert_array_equal(data.experts, arrays["experts"][:, shuffled][:, rows])
-    assert len(order) == data.num_tokens
+    assert len(order) == len(data.documents)
 
 
 def test_the_help_and_the_page_say_how_many_tokens_are_read():
