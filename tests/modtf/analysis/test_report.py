@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from simulated_results import World, study_of, write_cell
+from simulated_results import World, results_of, study_of, write_cell
 
 from modtf import Cell, Study, Task
 from modtf.analysis.claims import CLAIMS
 from modtf.analysis.figures.layout import PAGE
-from modtf.analysis.report.sections import QUESTIONS, _variants_table, findings, how_found
+from modtf.analysis.labels import RANDOM
+from modtf.analysis.report.sections import QUESTIONS, _variants_table, findings, how_found, ranked_cells
 from modtf.pages import page
 
 #: one for every question, and one that cannot be drawn
@@ -210,3 +211,14 @@ def test_long_tables_are_cut_and_say_so():
     assert '<th scope="col">a b</th>' in text
     assert "<td>0.1235</td>" in text
     assert "<td></td>" in table(pd.DataFrame({"c": [0.5, np.nan]}))
+
+
+def test_the_best_variant_is_first_and_what_diverged_last():
+    frame = Study(results_of(rules=[4], data_seeds=range(3))).results
+    best = ranked_cells(frame, 0.95)[1]
+    assert best[-1][0] == RANDOM
+    lost = (frame["variant"] == best[0][0]) & (frame["measure"] == "loss")
+    rows = frame.assign(value=frame["value"].mask(lost, np.nan))
+    names = [row[0] for row in ranked_cells(rows, 0.95)[1]]
+    assert names[:-2] == [row[0] for row in best[1:-1]]
+    assert set(names[-2:]) == {best[0][0], RANDOM}

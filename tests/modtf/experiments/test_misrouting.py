@@ -23,6 +23,7 @@ from modtf.experiments.modarch.fixed_routing import (
     is_fixed,
     routing_of,
     saved,
+    select,
     times,
     trends,
 )
@@ -81,6 +82,16 @@ def test_perfect_routing_is_one_model_of_a_task():
     one, both = (table[table["variant"] == "spread, weighted"] for table in tables)
     assert both["mean"].tolist() == pytest.approx(one["mean"].tolist())
     assert both["num_models"].tolist() == one["num_models"].tolist()
+
+
+@pytest.mark.parametrize("rules", [3, 6, 7, 8])
+def test_the_largest_spread_is_a_block_of_all_rules(rules):
+    """Also where 1 - 1 / R has no exact number of 64 bits, as it went through a table."""
+    amounts = [float(f"{1 - 1 / rules:.9g}"), 0.5]
+    rows = [("spread", amount, amount, rules, False, index) for index, amount in enumerate(amounts)]
+    names = ["matrix", "amount", "alignment", "num_rules", "sampled", "value"]
+    found = select(pd.DataFrame(rows, columns=names), ("block", rules, False))
+    assert found["value"].tolist() == [0]
 
 
 def test_families_of_matrices():
