@@ -33,7 +33,9 @@ def test_frequencies(draw, arch, options, condition, expected):
     assert stats.chisquare(np.bincount(rule.ravel())).pvalue > P, "the stream's own frequencies come first"
 
 
-@pytest.mark.parametrize(("arch", "batch_size"), [("mlp", 12), ("mha", 8), ("rnn", 8)])
+@pytest.mark.parametrize(
+    ("arch", "batch_size"), [("mlp", 12), pytest.param("mha", 8, marks=pytest.mark.slow), ("rnn", 8)]
+)
 def test_a_finite_set(draw, arch, batch_size):
     """Every epoch holds the same examples in an order of its own, also from the middle of it."""
     task = Task(arch, num_rules=3, num_train=24, noise=0.5)
@@ -53,8 +55,8 @@ def test_a_finite_set(draw, arch, batch_size):
     np.testing.assert_equal(*endless)
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("arch", ["mlp", pytest.param("mha", marks=pytest.mark.slow), "rnn"])
+@pytest.mark.parametrize("split", ["train", pytest.param("test", marks=pytest.mark.slow)])
 def test_noise(draw, arch, split):
     """Labels alone change, by normal noise or by flips, which are the same whatever the batches."""
     for setting, noise in (("regression", 0.3), ("classification", 0.2)):

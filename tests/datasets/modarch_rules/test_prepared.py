@@ -29,7 +29,9 @@ def other(builder: tfds.core.DatasetBuilder, folder: Path, **how) -> tfds.core.D
     return again
 
 
-@pytest.mark.parametrize("fixture", ["mlp", "mha", pytest.param("rnn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "fixture", ["mlp", *(pytest.param(arch, marks=pytest.mark.slow) for arch in ("mha", "rnn"))]
+)
 def test_splits_are_the_start_of_the_stream(fixture: str, request: pytest.FixtureRequest) -> None:
     builder = request.getfixturevalue(fixture)
     config, task = builder.builder_config, builder.builder_config.task

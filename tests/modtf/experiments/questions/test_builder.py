@@ -37,7 +37,7 @@ def test_every_option_is_in_the_name():
     assert (again.name, again.task, again.splits) == (sized.name, tasks[0], sized.splits)
 
 
-@pytest.mark.parametrize("small_first", [True, False])
+@pytest.mark.parametrize("small_first", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_tasks_share_no_files(small_first, tmp_path):
     """Whichever is prepared first, each task has its own examples."""
     limit = tfds.download.DownloadConfig(max_examples_per_split=8)
@@ -50,7 +50,9 @@ def test_tasks_share_no_files(small_first, tmp_path):
         np.testing.assert_array_equal([example["inputs"] for example in found], features["inputs"][:8])
 
 
-@pytest.mark.parametrize("name", ["comparison_r2_task1", "comparison_r2_validation7_test9"])
+@pytest.mark.parametrize(
+    "name", ["comparison_r2_validation7_test9", pytest.param("comparison_r2_task1", marks=pytest.mark.slow)]
+)
 def test_a_prepared_task_by_name_keeps_train(name, tmp_path):
     limit = tfds.download.DownloadConfig(max_examples_per_split=2)
     for _ in range(2):
