@@ -141,6 +141,15 @@ def test_several_prompts_in_one_response_are_documents_of_their_own():
     )
 
 
+def test_counts_that_every_rank_dumps_count_once(tmp_path):
+    torch = pytest.importorskip("torch")
+    for rank in range(2):
+        torch.save({"rank": rank, "logical_count": torch.tensor(writers.COUNTS)}, tmp_path / f"{rank}.pt")
+    with pytest.warns(UserWarning, match="1 of 2 dumps hold the same counts as another, as ranks do"):
+        found = modtf.read_routing(tmp_path).activations
+    np.testing.assert_array_equal(found.counts, writers.COUNTS)
+
+
 def test_copies_of_ranks(tmp_path):
     """Tensor-parallel ranks dump the same tokens, and their counts are added up."""
     path = writers.sglang_recorder(tmp_path)
