@@ -96,6 +96,14 @@ class Part:
             if all(loss == loss for loss in by_rate.values()):
                 yield name, self._cell(name, min(by_rate, key=by_rate.__getitem__), STEPS, self.corpora)
 
+    def search(self) -> list[modtf.Cell]:
+        """Return every router at every starting rate, on corpora that are not reported."""
+        return [cell for *_, cell in self.trials()]
+
+    def cells(self) -> list[modtf.Cell]:
+        """Return every router at its rate, on the reported corpora."""
+        return [cell for _, cell in self.reported()]
+
     def _losses(self) -> Mapping[str, float]:
         path = RESULTS / f"{self.searched}.csv.gz"
         return losses_of(path, max) if path.exists() else {}
@@ -139,64 +147,13 @@ TOLD = Part("languages_told_search", {name: {**LEARNED, **OTHERS}[name] for name
 TOTAL = Part("languages_total_search", {"monolithic, total size": ("monolithic_total", {})})
 
 
-def search() -> list[modtf.Cell]:
-    """Return every router at every starting rate, on corpora that are not reported."""
-    return [cell for *_, cell in ROWS.trials()]
-
-
-def cells() -> list[modtf.Cell]:
-    """Return every router at its rate, on the reported corpora."""
-    return [cell for _, cell in ROWS.reported()]
-
-
-def classes_search() -> list[modtf.Cell]:
-    """Return the trials of the law `classes`."""
-    return [cell for *_, cell in CLASSES.trials()]
-
-
-def classes() -> list[modtf.Cell]:
-    """Return every router at its rate, on corpora of the law `classes`."""
-    return [cell for _, cell in CLASSES.reported()]
-
-
-def larger_search() -> list[modtf.Cell]:
-    """Return the trials of four routers in a model of twice the width, and twice the hidden units."""
-    return [cell for *_, cell in LARGE.trials()]
-
-
-def larger() -> list[modtf.Cell]:
-    """Return these four at their rates, on three of the reported corpora."""
-    return [cell for _, cell in LARGE.reported()]
-
-
-def cross_search() -> list[modtf.Cell]:
-    """Return the trials of fixed routing that is wrong for some tokens."""
-    return [cell for *_, cell in CROSS.trials()]
-
-
-def cross() -> list[modtf.Cell]:
-    """Return fixed routing that is wrong for some tokens, at its rates."""
-    return [cell for _, cell in CROSS.reported()]
-
-
-def told_search() -> list[modtf.Cell]:
-    """Return the trials of networks that are told the language, as a vector added to that of the word."""
-    return [cell for *_, cell in TOLD.trials()]
-
-
-def told() -> list[modtf.Cell]:
-    """Return the networks that are told the language, at their rates."""
-    return [cell for _, cell in TOLD.reported()]
-
-
-def total_search() -> list[modtf.Cell]:
-    """Return the trials of a network without experts that is as large as all experts together."""
-    return [cell for *_, cell in TOTAL.trials()]
-
-
-def total() -> list[modtf.Cell]:
-    """Return this network at its rate."""
-    return [cell for _, cell in TOTAL.reported()]
+# what --study names: the trials of a part, and its routers at their rates
+search, cells = ROWS.search, ROWS.cells
+classes_search, classes = CLASSES.search, CLASSES.cells
+larger_search, larger = LARGE.search, LARGE.cells  # twice the width, and twice the hidden units
+cross_search, cross = CROSS.search, CROSS.cells
+told_search, told = TOLD.search, TOLD.cells  # the language is a vector added to that of the word
+total_search, total = TOTAL.search, TOTAL.cells
 
 
 def rules_trials() -> Iterator[tuple[str, str, dict[float, modtf.Cell]]]:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from inspect import isfunction, signature
+from inspect import isroutine, signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -101,7 +101,7 @@ def _cells_of(module: ModuleType, name: str) -> Any:
     functions = {
         key: value
         for key, value in vars(module).items()
-        if isfunction(value) and value.__module__ == module.__name__ and not signature(value).parameters
+        if isroutine(value) and value.__module__ == module.__name__ and not signature(value).parameters
     }
     check_choice("function", name, functions)
     return functions[name]()
