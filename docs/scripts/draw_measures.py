@@ -7,13 +7,12 @@ docs/measure_values.md.
 from pathlib import Path
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from sources import IMAGES, save
 
 from modtf.analysis.figures.activation import as_table, heat_maps
 from modtf.metrics import activation_measures, measure_all, uniform_activation
 from modtf.pages.text import markdown_table
 
-IMAGES = Path(__file__).parents[1] / "images"
 DPI = 80
 
 Matrices = dict[str, np.ndarray]
@@ -51,10 +50,7 @@ def draw(name: str, title: str, matrices: Matrices, folder: Path = IMAGES) -> Pa
     tables = [as_table(values, variant=case) for case, values in matrices.items()]
     note = "Rows: rules; columns: modules."
     picture = heat_maps(tables, name, title, note, None, "variant", (1.9, 1.55))
-    FigureCanvasAgg(picture.figure)
-    path = folder / f"{name}.png"
-    picture.figure.savefig(path, dpi=DPI, metadata={"Software": None})
-    return path
+    return save(picture.figure, folder / f"{name}.png", DPI)
 
 
 def table(matrices: Matrices) -> str:

@@ -10,7 +10,6 @@ docs/studies/languages_registered.md is the design. The statistics were written 
 Given the folders of both studies, the script first writes the reference results of the language card.
 """
 
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -18,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from draw_language_parts import CROSSED, crossed, sampled_over_weighted, with_routers
+from draw_language_parts import crossed, sampled_over_weighted, with_routers
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import NDArray
 from scipy.stats import rankdata, ttest_1samp
-from sources import IMAGES, RESULTS, archive, save, study_file
+from sources import IMAGES, archive, save, study_file
 
 import modtf
 from modtf.analysis import IN
@@ -194,7 +193,7 @@ def models(study: modtf.Study, part: str = "ROWS") -> pd.DataFrame:
     return wide[["loss", "loss out", *COLUMNS]].reset_index()
 
 
-def rule_losses(archived: Path = RESULTS / "languages_rules.zip") -> dict[str, pd.DataFrame]:
+def rule_losses() -> dict[str, pd.DataFrame]:
     """Return the losses in the rule tasks, for every family a table of routers by tasks."""
     study = study_file("languages")
     stored = card.reference(FULL)["rows"]
@@ -204,11 +203,10 @@ def rule_losses(archived: Path = RESULTS / "languages_rules.zip") -> dict[str, p
         for row in stored
         if row["variant"] in plain
     ]
-    if archived.exists():
-        found = modtf.Study.read([archived]).performance
-        found = with_routers(found[found["distribution"] == IN], study.rules_reported())
-        columns = found.rename(columns={"data_seed": "task", "value": "loss"})
-        rows += columns[["arch", "router", "task", "loss"]].to_dict("records")
+    found = archive("languages_rules").performance
+    found = with_routers(found[found["distribution"] == IN], study.rules_reported())
+    columns = found.rename(columns={"data_seed": "task", "value": "loss"})
+    rows += columns[["arch", "router", "task", "loss"]].to_dict("records")
     table = pd.DataFrame(rows)
     return {
         str(arch): part.pivot(index="router", columns="task", values="loss")
@@ -295,7 +293,7 @@ def secondary(found: pd.DataFrame, level: float) -> str:
     losses = found.pivot(index="data_seed", columns="router", values="loss")
     hashed = pd.DataFrame({"value": losses[single].mean(axis=1) - losses["hash"]}).reset_index()
     [difference] = intervals(hashed, [], "value", level).itertuples()
-    wrong = sampled_over_weighted(crossed()) if CROSSED.exists() else (math.nan, math.nan, math.nan, 1.0)
+    wrong = sampled_over_weighted(crossed())
     p = [
         chance(lambda mixed: spearman(bits, mixed, number), values, number),
         float(ttest_1samp(hashed["value"], 0).pvalue),
@@ -415,10 +413,9 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     """Return the tables of both pages."""
     orders, tables = [], []
     for name, part in LAWS.items():
-        if (RESULTS / f"{name}.zip").exists():
-            found = models(archive(name), part)
-            orders.append(answers(found))
-            tables += [secondary(found, study.level), router_table(found, study.level)]
+        found = models(archive(name), part)
+        orders.append(answers(found))
+        tables += [secondary(found, study.level), router_table(found, study.level)]
     told = models(archive("languages_told"), "TOLD")
     tables.append(router_table(told, study.level))
     return {"languages.md": tables, "languages_order.md": [*orders, rule_table()]}
