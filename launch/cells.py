@@ -281,7 +281,7 @@ def warn_without_effect(cells: Sequence[Cell], values: flags.FlagValues) -> None
         for line in without_effect(cells):
             warnings.warn(line, stacklevel=2)
         for training in (cell.protocol.training for cell in cells):
-            warn_of_few_evaluations(training)
+            warn_of_few_evaluations(training.steps, training.evaluations, training.tail)
 
 
 def choose_cells(cells: Sequence[Cell], values: flags.FlagValues) -> list[Cell]:

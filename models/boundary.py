@@ -1,6 +1,6 @@
 """The conversion of users' [B, (P,) (N,) F] to the models' [P, F, N, B], and back."""
 
-import inspect
+import sys
 
 import keras
 import numpy as np
@@ -98,7 +98,8 @@ def _explained(model, inputs, rule):
     try:
         outputs = dict(model.forward(inputs, rule))
     except Exception as error:
-        line = line_in(error, inspect.getsourcefile(type(model).forward) or "")
+        file = getattr(sys.modules[type(model).__module__], "__file__", None)  # None in a notebook
+        line = line_in(error, file or "")
         raise ValueError(f"{made} failed{line}: {type(error).__name__}: {one_line(error)}") from error
     if "target" not in outputs:
         raise ValueError(f"{made} returned {', '.join(map(str, outputs))}; expected a target among them.")

@@ -36,7 +36,7 @@ class Values:
         return several and not min(self.values) < value < max(self.values)
 
     def __str__(self) -> str:
-        return ",".join(map(str, self.values))
+        return ",".join(repr(one) if parse_value(str(one)) != one else str(one) for one in self.values)
 
 
 @dataclass(frozen=True)

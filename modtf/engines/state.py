@@ -160,12 +160,15 @@ class State:
 
     name: str
     reason: str = ""  # of a failure or damage, in one line
-    version: str = __version__  # the version of modtf that finished it
+    version: str = __version__  # the version of modtf that finished it, or wrote its checkpoint
 
     def remark(self, name: str) -> str:
         """Return what a reader should know about the cell `name` before it runs; "" if nothing."""
-        damaged = f"{name} is damaged: {self.reason}. It is moved aside and run again."
-        return damaged if self.name == "damaged" else ""
+        if self.name == "damaged":
+            return f"{name} is damaged: {self.reason}. It is moved aside and run again."
+        other = f"{name} was begun by modtf {self.version}, whose numbers may differ. It goes on from its "
+        other += "checkpoint; to begin anew, remove its folder."
+        return other if self.name == "open" and self.is_of_another_version else ""
 
     @property
     def is_of_another_version(self) -> bool:
@@ -187,7 +190,7 @@ def state_of(cell: Cell, out: str | Path) -> State:
     """Return the state of a cell; remove leftovers of a kill right after a finished cell's manifest.
 
     Raise `ValueError` if the folder belongs to another cell, or the file of a registered model, router,
-    architecture or family has changed, or that of its data or trainer.
+    architecture or family has changed, or that of its data or trainer, or of a measure in its checkpoint.
     """
     folder = Path(out, cell.folder)
     finished = is_finished(folder)
@@ -206,7 +209,22 @@ def state_of(cell: Cell, out: str | Path) -> State:
         remove_left(out, cell.folder)
         version = read_json(folder / MANIFEST).get("version") or config.get("version")
         return State("finished", version=str(version or __version__))
-    return State("failed", reason) if (reason := error_of(folder)) else State("open")
+    version = __version__
+    if checkpoint_file.checkpoints(folder):
+        check_measures(folder, config)
+        version = str(config.get("version") or __version__)
+    return State("failed", reason) if (reason := error_of(folder)) else State("open", version=version)
+
+
+def check_measures(folder: Path, config: dict[str, Any]) -> None:
+    """Raise `ValueError` if the file of a registered measure has changed since a cell was begun."""
+    for name, source in (config.get(MEASURE_SOURCES) or {}).items():
+        if name in MEASURES.outside and source not in (None, hash_of_source(MEASURES[name].function)):
+            raise ValueError(
+                f"{folder} holds a checkpoint with values of the measure {name!r}, whose file has changed "
+                "since. Register the new measure under another name, choose another --out, or remove the "
+                "folder."
+            )
 
 
 def check_identity(cell: Cell, folder: Path, config: dict[str, Any]) -> None:

@@ -92,6 +92,9 @@ def conform(
     empty = [name for name in OPTIONAL if name in columns]
     frame = frame.assign(**{name: frame[name].astype(object).fillna("") for name in empty})
     try:
+        for name, kind in columns.items():  # `astype` would cut decimals off
+            if kind == "int64" and frame[name].dtype.kind == "f" and (frame[name] % 1 != 0).any():
+                raise ValueError(f"{name} must hold whole numbers")
         frame = frame.astype(dict(columns))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{source} holds a value of the wrong type: {error}") from error

@@ -45,14 +45,14 @@ def epochs_of(training: Training) -> tuple[int, int, int]:
 
 
 @cache  # once, however many trainings of a process ask for it
-def warn_of_few_evaluations(training: Training) -> None:
+def warn_of_few_evaluations(steps: int, evaluations: int, tail: int) -> None:
     """Warn if a training makes fewer than half of its evaluations, or fewer than those of its "tail", because
     its steps have few divisors."""
-    steps, evaluations, tail = training.steps, training.evaluations, training.tail
     made, least = largest_divisor(steps, evaluations), 10 * tail
+    _, _, last = epochs_of(Training(steps=steps, evaluations=evaluations, tail=tail))
     if 2 * made < min(steps, evaluations):
         multiple, what = evaluations, f"{made} of {evaluations} evaluations will be made"
-    elif (last := epochs_of(training)[2]) < tail and least <= steps:
+    elif last < tail and least <= steps:
         multiple = evaluations * math.ceil(least / evaluations)
         what = f'the checkpoint "tail" will be {last} of {tail} evaluations'
     else:

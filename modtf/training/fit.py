@@ -50,7 +50,7 @@ def fit_model(
     of the checkpoint. On Ctrl-C and `SystemExit` the checkpoint is written.
     """
     if any(isinstance(one, EvaluateCallback | BestWeights) for one in callbacks):
-        warn_of_few_evaluations(training)
+        warn_of_few_evaluations(training.steps, training.evaluations, training.tail)
     epochs, *_ = epochs_of(training)
     per_epoch = training.steps // epochs
     _compile(model, population, training, per_epoch, steps_per_execution, jit_compile, loss)

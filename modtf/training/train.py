@@ -103,7 +103,7 @@ def train(
     population = _with_seeds(model, task, seed)
     check_choice("data", data, PLACES)
     if isinstance(evaluation, EvaluateCallback):
-        evaluation.check_unused(model)
+        evaluation.check_unused(model, checkpoint is not None and Path(checkpoint).exists())
     elif evaluation is not None:
         check_type("evaluation", evaluation, Evaluation)
     if checkpoint is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import keras_tuner
+import numpy as np
 from keras_tuner.engine.base_tuner import BaseTuner
 from keras_tuner.engine.trial import Trial
 
@@ -39,6 +40,8 @@ class Bayesian(keras_tuner.oracles.BayesianOptimizationOracle):
 
         A diverged trial counts as the worst finished one. KerasTuner would score it 0, the best value.
         """
+        # the state is not saved, and a resumed search has to draw as one that was not interrupted
+        self._random_state = np.random.RandomState(self.seed + len(self.start_order))
         ended = [trial for trial in self.trials.values() if trial.status == COMPLETED]
         worst = max((trial.score for trial in ended if math.isfinite(trial.score)), default=0.0)
         for trial in ended:

@@ -273,7 +273,8 @@ def slopes(
     Returns:
         The columns of `by` and `slope`; NaN if a value is not finite. No row for a series with one x.
     """
-    x = (np.log2(frame["num_rules"].astype(float)) if against is None else against).to_numpy(float)
+    x = np.log2(frame["num_rules"].astype(float)) if against is None else against.reindex(frame.index)
+    x = x.to_numpy(float)
     y = frame[value].to_numpy(float)
     y = np.where(np.isfinite(y), y, np.nan)
     number = frame.groupby(list(by), observed=True).ngroup().to_numpy()

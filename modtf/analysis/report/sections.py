@@ -58,7 +58,7 @@ def findings(study: TrainedModels) -> list[str]:
     shown = [text for text in dict.fromkeys(texts) if text][:MOST]
     run = study.results["variant"].drop_duplicates()
     one = "Only {} was run, so there is nothing to compare."
-    several = "{} were run. Findings compare other variants; all numbers are in the tables."
+    several = "{} were run. No finding compares them; all numbers are in the tables."
     return before + shown or [(one if len(run) == 1 else several).format(listing(run))]
 
 

@@ -118,11 +118,15 @@ def _most_accurate(variants: list[str], study: TrainedModels) -> str:
     model = [name for name in MODEL if name != "variant" and name in rows]
     by_step = rows.sort_values("step").groupby([*model, "variant"], observed=True)["value"]
     # under a schedule only the last step counts
-    ends = by_step.last(skipna=False) if study.checkpoint == "last" else by_step.agg(_of_tail)
+    ends = by_step.agg(_last if study.checkpoint == "last" else _of_tail)
     errors = ends.fillna(np.inf).unstack("variant")
     shared = errors.dropna()
     means = (shared if len(shared) else errors).mean()
     return str(means.mask(np.isinf(errors).any(), np.inf).idxmin())
+
+
+def _last(values: pd.Series) -> float:
+    return float(values.iloc[-1])
 
 
 def _of_tail(values: pd.Series) -> float:

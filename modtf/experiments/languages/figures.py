@@ -73,8 +73,9 @@ def _pictures(study: TrainedModels, table: pd.DataFrame, name: str, title: str, 
     largest = means.groupby(figure, observed=True).max()
     for (kind, num_rules, width), part in table.groupby(figure, observed=True):
         heading = f"{title}: {kind}, width {width}"
-        chance = f"labels of other tokens give at most {largest[kind, num_rules, width]:.2g} bits on average"
-        text = note([counts(study, part), chance], [])
+        most = largest.get((kind, num_rules, width))
+        chance = [] if most is None else [f"labels of other tokens give at most {most:.2g} bits on average"]
+        text = note([counts(study, part), *chance], [])
         label = f"{name}_{str(kind).lower().replace(' ', '_').replace(',', '')}_r{num_rules}_e{width}"
         yield panels(mark, part, label, heading, text, None, "what", (3.0, 2.4))
 

@@ -32,6 +32,7 @@ ALIASES = {"expert": "experts", "weight": "weights", "count": "counts", "documen
            "label": "labels", "token_id": "tokens"}  # fmt: skip
 OF_TOKENS = ("documents", "labels", "tokens", "predicted_tokens", "positions", "spans")
 OF_MODEL = ("num_experts", "top_k")  # the same in all rows
+NUMBERS = (*OF_MODEL, *ROUTED, "weights", "layer", "tokens", "predicted_tokens", "positions")
 Ints = NDArray[np.int64]
 
 
@@ -62,17 +63,16 @@ def csv_columns(path: Path) -> Readers:
 def _of_text(place: str, name: str, values: Sequence[str]) -> NDArray[Any]:
     """Return texts as lists such as `[3, 5]`, as integers or else as numbers, if all of them are.
 
-    Texts of one integer that differ, such as 7 and 07, stay texts."""
+    Texts of one integer that differ, such as 7 and 07, stay texts where they may be names."""
     if all(value.strip().startswith("[") and value.strip().endswith("]") for value in values):
         with suppress(json.JSONDecodeError):
             return _as_array(place, name, [json.loads(value) for value in values])
     if not any("_" in value for value in values):  # Python reads 1_000 as a number
         for kind in (np.int64, np.float64):
             with suppress(ValueError, OverflowError):
-                numbers = np.array(values).astype(kind)
-                if kind is np.float64 or len(set(map(str.strip, values))) == len(np.unique(numbers)):
-                    return numbers
-                break
+                numbers, texts = np.array(values).astype(kind), [value.strip() for value in values]
+                are_names = kind is np.int64 and ALIASES.get(name, name) not in NUMBERS
+                return np.array(texts) if are_names and len({*texts}) > len(np.unique(numbers)) else numbers
     return _as_array(place, name, [value or None for value in values])
 
 

@@ -153,7 +153,7 @@ def warning_lines(layers: Sequence[LayerMeasures], names: Names) -> list[str]:
     if dropped:
         most = max(dropped, key=lambda layer: dropped[layer])
         tokens = f"{plural(dropped[most], 'token')} of layer {names.layer(most)}"
-        others = ", and no more of other layers," if len(dropped) > 1 else ""
+        others = ", and at most as many of other layers," if len(dropped) > 1 else ""
         lines.append(f"{tokens}{others} went to no expert. Such tokens are left out.")
     return lines
 

@@ -25,6 +25,8 @@ SHOWN = 3  # differences, in an error
 #: arguments of `modtf.train` that may change on resuming: they do not affect the results
 MAY_DIFFER = ("data", "devices", "jit_compile", "steps_per_execution", "verbose", "label")
 
+NOT_IN_IDENTITY = ("population", "trained_on", "name")  # of a model's config; tasks and seeds are in it
+
 
 def identity_of(
     model: keras.Model, population: Population, training: Training, **more: Any
@@ -38,7 +40,7 @@ def identity_of(
     numbers = {name: value for name, value in asdict(training).items() if (name, value) != ("tail", 0)}
     if isinstance(model, ModularModel):
         known = {**model.get_config(), **_members(model.population), "architecture": type(model).__name__}
-        del known["population"], known["name"]
+        known = {name: value for name, value in known.items() if name not in NOT_IN_IDENTITY}
     else:
         known = {"name": type(model).__qualname__, "source": hash_of_code(type(model))}
         known["config"] = hash_of_config(model)

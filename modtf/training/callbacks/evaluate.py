@@ -73,13 +73,15 @@ class EvaluateCallback(Clock):
         """Return the results of the last evaluation, values [P] by name."""
         return self.found[-1].named()
 
-    def check_unused(self, model: keras.Model) -> None:
-        """Raise `ValueError` if it measures another model, or has scores of another training."""
-        if self.evaluator.model is not model or self.steps:
-            measures = "another model" if self.evaluator.model is not model else "an earlier training"
+    def check_unused(self, model: keras.Model, resumes: bool) -> None:
+        """Raise `ValueError` if it measures another model, or has scores of a training that it does not
+        resume."""
+        other = self.evaluator.model is not model
+        if other or (self.steps and not resumes):
+            what = "measures another model" if other else "has scores of an earlier training"
             raise ValueError(
-                f"The EvaluateCallback has scores of {measures}. Give each training its own: "
-                "EvaluateCallback(Evaluator(model, ...))."
+                f"The EvaluateCallback {what}. Give each training its own: EvaluateCallback(Evaluator(model, "
+                "...))."
             )
 
     def on_train_begin(self, logs=None):

@@ -45,6 +45,11 @@ def test_texts_that_say_nothing(text, words):
         parse_axis(text)
 
 
+@pytest.mark.parametrize("text", ["1,2", "'1','2'", "0.5,1.0", "a,b", "true,false", "1:8"])
+def test_what_is_written_is_read_again(text):
+    assert parse_axis(str(parse_axis(text))) == parse_axis(text)
+
+
 def test_a_name_in_front():
     assert parse_named("strength=0.1:1") == ("strength", Range(0.1, 1))
     for text in ("strength", "=1", "strength="):

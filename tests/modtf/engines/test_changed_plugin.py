@@ -11,6 +11,7 @@ from registering import forgotten
 from modtf import Cell, Task, run_cell
 from modtf.base.plugins import load_plugin
 from modtf.engines.state import state_of, write_config
+from modtf.metrics import MEASURES
 from modtf.models.architectures import ARCHITECTURES
 from modtf.models.own import MODELS
 from modtf.models.routers import ROUTERS
@@ -101,6 +102,43 @@ def test_changed_code_is_refused(part, load, tmp_path):
     known = {key: value for key, value in read_config(folder).items() if not key.endswith("source")}
     (folder / "config.json").write_text(json.dumps(known))
     assert state_of(cell, tmp_path).name == "open"  # an older version did not record it
+
+
+MEASURE = """
+import modtf
+
+
+@modtf.register_measure(
+    "of_plugin", group="collapse", range=(0.0, 1.0), perfect=0.0, description="A half.", axis_label="Half"
+)
+def half(A):
+    return 0.5
+"""
+
+
+def test_a_measure_that_changed_is_not_mixed_with_what_a_checkpoint_holds(load, tmp_path):
+    with forgotten(MEASURES):
+        load(MEASURE)
+        folder = tmp_path / CELL.folder
+        folder.mkdir()
+        write_config(CELL, folder)
+        load(MEASURE.replace("0.5", "0.6"))
+        assert state_of(CELL, tmp_path).name == "open"  # nothing is trained yet
+        (folder / "checkpoint.npz").touch()
+        with pytest.raises(ValueError, match="with values of the measure 'of_plugin', whose file has"):
+            state_of(CELL, tmp_path)
+        load(f"# A comment.\n{MEASURE}")
+        assert state_of(CELL, tmp_path).name == "open"
+
+
+def test_a_cell_that_another_version_began_is_announced(tmp_path):
+    folder = tmp_path / CELL.folder
+    folder.mkdir()
+    write_config(CELL, folder)
+    (folder / "config.json").write_text(json.dumps({**read_config(folder), "version": "0.0.1"}))
+    assert not state_of(CELL, tmp_path).remark("cell")  # nothing is trained yet
+    (folder / "checkpoint.npz").touch()
+    assert "cell was begun by modtf 0.0.1, whose" in state_of(CELL, tmp_path).remark("cell")
 
 
 OTHER_FILES = {

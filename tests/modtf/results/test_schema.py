@@ -43,6 +43,7 @@ def test_options_and_places_may_be_missing():
         (pd.DataFrame([ROW | {"extra": 1}]), "unknown extra"),
         (pd.DataFrame([ROW]).drop(columns="seed"), "missing seed"),
         (pd.DataFrame([ROW | {"width": "wide"}]), "wrong type"),
+        (pd.DataFrame([ROW | {"data_seed": 0.9}]), "wrong type: data_seed must hold whole numbers"),
         (pd.DataFrame([ROW, ROW | {"value": 0.7}]), "twice"),
         (pd.DataFrame([ROW, ROW | {"num_parameters": 7}]), "twice"),
     ],

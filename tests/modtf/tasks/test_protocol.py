@@ -201,13 +201,13 @@ def test_few_evaluations_are_announced_once(training, message):
     warn_of_few_evaluations.cache_clear()
     for expected in (pytest.warns(match=message), nullcontext()):
         with expected:
-            warn_of_few_evaluations(Training(**training))
+            warn_of_few_evaluations(**{"tail": 0, **training})
 
 
 @pytest.mark.parametrize(("steps", "evaluations"), [(1000, 20), (12, 10), (2500, 40), (5, 20), (7, 2)])
 @pytest.mark.parametrize("tail", [0, 10])
 def test_enough_evaluations_are_not_announced(steps, evaluations, tail):
-    warn_of_few_evaluations(Training(steps=steps, evaluations=evaluations, tail=tail))
+    warn_of_few_evaluations(steps, evaluations, tail)
 
 
 def test_what_says_nothing_of_the_tail_is_described_as_before():

@@ -50,7 +50,7 @@ def test_an_evaluation_of_another_model_or_training_is_refused(often, small_size
     how: Any = {"verbose": False, "evaluation": often.callback}
     with pytest.raises(ValueError, match="has scores of an earlier training"):
         train(often.model, TASKS, STEPS, **how)
-    with pytest.raises(ValueError, match="has scores of another model"):
+    with pytest.raises(ValueError, match="measures another model"):
         train(build(TASKS, "modular", 8, [0, 1]), TASKS, STEPS, **how)
 
 

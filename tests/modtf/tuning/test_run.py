@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cheap import loss, search_of
+from cheap import Tune, loss, search_of
 
 from modtf.base.space import parse_axis
 from modtf.tuning import oracles
@@ -104,6 +104,24 @@ def test_hyperband_trains_the_best_of_short_trials_longer(tune, capsys):
     assert {trial.is_whole for trial in found} == {True, False}
     assert "steps" in trials_table(search, tune.out).splitlines()[0]
     assert capsys.readouterr().out.startswith("modular trial 0, learning_rate=")
+
+
+def test_a_bayesian_search_draws_as_if_it_had_not_stopped(tmp_path, monkeypatch):
+    """KerasTuner starts its optimiser at random points; the search that goes on has a new oracle."""
+    drawn, keras_tuners = [], oracles.Bayesian.__base__
+    populate = keras_tuners.populate_space
+
+    def drawing(self, name):
+        drawn.append(self._random_state.uniform())
+        return populate(self, name)
+
+    monkeypatch.setattr(keras_tuners, "populate_space", drawing)
+    search = search_of("1e-5:1e-1:log", "bayesian")
+    for place, limits in (("once", [4]), ("twice", [2, 4])):
+        for limit in limits:
+            Tune(tmp_path / place)(search, limit=limit)
+    assert len(set(drawn)) == 4
+    assert drawn[:4] == drawn[4:]
 
 
 def test_bayesian_trials_know_that_diverging_is_bad(tune, monkeypatch):

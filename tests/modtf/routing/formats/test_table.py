@@ -192,8 +192,11 @@ def test_a_csv_without_rows(text, tmp_path):
         modtf.read_routing(tmp_path / "x.csv", **E)
 
 
-@pytest.mark.parametrize(("texts", "labels"), [(("07", "7"), 2), (("007", " 7"), 2), (("007", "008"), 2)])
+@pytest.mark.parametrize(("texts", "labels"), [("07,7", 2), ("007, 7", 2), ("07,7, 7", 2), ("7, 7", 1)])
 def test_labels_that_are_one_number_but_two_texts_stay_apart(texts, labels, tmp_path):
-    rows = [f"{texts[number % 2]},{number % 4}" for number in range(40)]
+    names = texts.split(",")
+    rows = [f"{names[n % len(names)]},{'0' * (n % 2)}{n % 4}" for n in range(60)]
     (tmp_path / "x.csv").write_text("\n".join(["label,expert", *rows]))
-    assert len(np.unique(modtf.read_routing(tmp_path / "x.csv", **E).labels)) == labels
+    routing = modtf.read_routing(tmp_path / "x.csv", **E)
+    assert len(np.unique(routing.labels)) == labels
+    assert routing.activations.experts.ravel().tolist() == [n % 4 for n in range(60)]
