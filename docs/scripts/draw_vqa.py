@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from sources import IMAGES, archive, study_file
+from sources import IMAGES, RESULTS, archive, study_file
 
 import modtf
 from modtf.analysis import IN, OUT
@@ -174,6 +174,20 @@ def found_by_routers(study: modtf.Study) -> list[str]:
     return [markdown_table(header, rows, left=2)] if rows else []
 
 
+def spatial_search() -> str:
+    """Return the errors at the end of the models that searched the rate of `vqa_spatial`, in Markdown."""
+    rows = modtf.load_results(RESULTS / "vqa_spatial_tuning.zip").query(
+        "measure == 'error' and checkpoint == 'tail'"
+    )
+    rows = rows.assign(rate=rows["protocol"].astype(str).str.partition("@")[2].astype(float))
+    wide = rows.pivot(index=["variant", "rate"], columns="condition", values="value")
+    body = [
+        [library, f"{rate:g}", f"{known:.1f}", f"{new:.1f}"]
+        for (library, rate), known, new in wide[["iid", "novel"]].itertuples(name=None)
+    ]
+    return markdown_table(["library (spatial, search)", "rate", "error % in", "error % out"], body)
+
+
 def texts(studies: Studies) -> dict[str, list[str]]:
     """Return the tables of the page."""
     quick, several, added, more = studies
@@ -182,7 +196,7 @@ def texts(studies: Studies) -> dict[str, list[str]]:
     others = with_supplement(added)
     tables += [errors("rounds", by_rounds(several)), errors("question", supplement_only(others))]
     many = {f"{study_file('vqa').MANY:,}": by_width(more)}
-    return {"vqa.md": [*tables, claimed(others), errors("examples", many)]}
+    return {"vqa.md": [*tables, claimed(others), errors("examples", many), spatial_search()]}
 
 
 def draw(studies: Studies, folder: Path = IMAGES) -> list[Path]:
