@@ -98,7 +98,7 @@ def _explained(model, inputs, rule):
     try:
         outputs = dict(model.forward(inputs, rule))
     except Exception as error:
-        file = getattr(sys.modules[type(model).__module__], "__file__", None)  # None in a notebook
+        file = getattr(sys.modules.get(type(model).__module__), "__file__", None)  # None in a notebook
         line = line_in(error, file or "")
         raise ValueError(f"{made} failed{line}: {type(error).__name__}: {one_line(error)}") from error
     if "target" not in outputs:
