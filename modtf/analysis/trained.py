@@ -345,11 +345,11 @@ class TrainedModels:
             check_choice("column", name, CELL)
             if isinstance(some, str):
                 raise ValueError(f"{name}={some!r} is not valid; expected a list of values.")
-            known = dict.fromkeys(
-                [*self.results[name].unique(), *(of[name] for _, of in self._named_cells())]
-            )
+            known = [*self.results[name].unique()]
+            if not set(some) <= set(known):  # cells that are not finished have no results
+                known += [values[name] for _, values in self._named_cells()]
             for value in some:
-                check_choice(name, value, known)
+                check_choice(name, value, dict.fromkeys(known))
         return self._part(wanted)
 
     @property
