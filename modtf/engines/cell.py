@@ -136,7 +136,7 @@ def _train(
     made_with["xla"] = "on" if with_xla(model, True) else "off"
     write_config(cell, folder, provenance=made_with)
     train, turns = (train_in_turn, len(cell.members)) if trains_alone(cell) else (train_cell, 1)
-    callbacks = [_Reporting(cell, report, turns), *callbacks]
+    callbacks = [_Reporting(cell, folder, report, turns), *callbacks]
     devices = strategy if isinstance(strategy, tuple) else ()
     with _scope(strategy):
         train(cell, model, folder, devices=devices, callbacks=callbacks, **how)
@@ -145,16 +145,16 @@ def _train(
 class _Reporting(keras.callbacks.Callback):
     """Reports the finished steps, on average over members that train in `turns`."""
 
-    def __init__(self, cell: Cell, report: Report, turns: int):
+    def __init__(self, cell: Cell, folder: Path, report: Report, turns: int):
         super().__init__()
         self.steps, self.report, self.turns = cell.protocol.training.steps, report, turns
-        self.turn = 0
+        self.members = folder / MEMBERS
+
+    def on_train_begin(self, logs=None):
+        self.turn = len([*self.members.glob(f"*/{schema.MANIFEST}")])  # the members that have finished
 
     def on_train_batch_end(self, batch, logs=None):
         self.report((self.turn * self.steps + self.begun + batch + 1) // self.turns)
-
-    def on_train_end(self, logs=None):
-        self.turn += 1
 
     def on_epoch_begin(self, epoch, logs=None):
         self.begun = epoch * self.params["steps"]

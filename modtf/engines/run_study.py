@@ -27,6 +27,7 @@ from modtf.engines.state import (
 )
 from modtf.results.schema import ERROR, MANIFEST, read_json
 from modtf.tasks.cell import Cell
+from modtf.training.checkpoint_file import checkpoints
 
 POLL = 1.0  # seconds between checks whether other processes still work on their cells
 FORMAT = "{desc} {percentage:3.0f}%|{bar}| {remaining} left{postfix}"
@@ -114,13 +115,15 @@ class StudyProgress:
 
     The cost of a token is taken as proportional to the square of the width, plus a constant. Time left and
     speed are averages over the whole run, because recent values reflect one kind of cell, or compilation.
+    They leave out the steps that a resumed cell had before.
     """
 
     def __init__(self, cells: Sequence[Cell], out: str | Path, done: int = 0, shown: bool = True):
         self.out, self.left = Path(out), {cell.folder: cell for cell in cells}
         self.done, self.total, self.failed = done, done + len(cells), 0
         self._steps = dict.fromkeys(self.left, 0)
-        self._begun, self._member_steps = time.monotonic(), 0
+        self._resumed = {name for name in self.left if checkpoints(self.out / name)}
+        self._begun, self._member_steps, self._before = time.monotonic(), 0, 0
         work = sum(_step_work(cell) * cell.protocol.training.steps for cell in cells)
         how: Any = {"bar_format": FORMAT, "smoothing": 0, "shown": shown, "delay": 0}
         self._bar = progress_bar(total=work, desc=f"cells {done}/{self.total}", **how)
@@ -157,8 +160,13 @@ class StudyProgress:
     def _count(self, cell: Cell, steps: int) -> None:
         new = max(0, steps - self._steps[cell.folder])
         self._steps[cell.folder] += new
-        self._member_steps += len(cell.members) * new
         self._bar.update(_step_work(cell) * new)
+        if new and cell.folder in self._resumed:
+            self._resumed.remove(cell.folder)
+            self._before += _step_work(cell) * new
+            self._bar.initial = self._before  # tqdm's speed leaves it out
+        else:
+            self._member_steps += len(cell.members) * new
 
     @property
     def speed(self) -> float:

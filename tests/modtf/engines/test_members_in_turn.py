@@ -15,7 +15,7 @@ from registering import forgotten
 import modtf
 from modtf import Evaluation, Protocol, Training, run_cell
 from modtf.analysis import find_missing
-from modtf.engines.cell import make_member
+from modtf.engines.cell import make_member, train_and_report
 from modtf.engines.train_cell import run_name
 from modtf.models.own import MODELS, make_model, register_model
 from modtf.models.routers import ROUTERS
@@ -75,6 +75,15 @@ def test_a_killed_cell_resumes_to_the_same_results(tmp_path):
     assert set(modtf.load_results(str(resumed))["num_parameters"]) == {4 + 6}
     model = make_model("little", cell.task, 4, 0, {})
     model.load_weights(resumed / "members" / "task0_seed0" / "last.weights.h5")
+
+
+def test_the_steps_of_a_resumed_cell_count_the_members_that_have_finished(tmp_path):
+    register_model("little")(lambda task, width, seed: Little())
+    with pytest.raises(KeyboardInterrupt):
+        train_and_report(a_cell(), tmp_path, Mock(side_effect=[None, None, KeyboardInterrupt]))
+    train_and_report(a_cell(), tmp_path, report := Mock())
+    assert report.call_args_list[0].args >= (2,)
+    assert report.call_args.args == (4,)
 
 
 def test_the_members_of_a_cell_are_one_trial_of_tensorboard(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from modtf.engines.state import State, StopError, locked, write_asked
 from modtf.results.schema import MANIFEST, PRIVATE
 from modtf.studies import grid
 from modtf.studies.grid import check_cells
+from modtf.training.checkpoint_file import save
 
 
 def test_a_study_is_run_once_and_extended_by_what_is_new(run, cells, tmp_path):
@@ -134,6 +135,21 @@ def test_speed_and_the_time_left_are_of_the_whole_run(pair, clock, capsys, monke
     assert f"{int(left // 60)}:{int(left % 60):02d} left" in last
     assert last.startswith("cells 1/2   9%")
     assert "members x steps/s" in last
+
+
+def test_speed_and_the_time_left_leave_out_earlier_steps(pair, clock, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    save(tmp_path / pair[0].folder / "checkpoint.npz", {})
+    bar = progress.StudyProgress(pair[:1], tmp_path)
+    with locked(tmp_path, pair[0].folder) as report:
+        for step in (500, 600):
+            clock[0] += 10
+            report(step)
+            bar.look()
+    assert bar.speed == pytest.approx(10)
+    bar.close()
+    assert "60%" in (last := capsys.readouterr().err.split("\r")[-1])
+    assert "01:20 left" in last
 
 
 def test_what_failed_is_counted_and_what_another_process_holds_is_not(pair, capsys, monkeypatch, tmp_path):
