@@ -63,24 +63,29 @@ def segment_f1(random: Random, mean: float, deviation: float, length: int = 16) 
     return float((2 * hits / (predicted + hits[0])).max())
 
 
+def uneven_loads(random: Random, experts: int, gini: float) -> Array:
+    """Return log-normal shares of all tokens with this Gini coefficient: 0 for an even router."""
+    loads = np.exp(np.sqrt(2) * stats.norm.ppf((1 + gini) / 2) * random.normal(size=experts))
+    return loads / loads.sum()
+
+
 def committee(
     random: Random, experts: int, size: int, gini: float, domains: int, prompts: int, layers: int
 ) -> float:
     """Return the similarity of the most used experts of several domains, as the mean over layers.
 
-    Every prompt counts for one expert. `gini` is the inequality of the loads: 0 for an even router.
+    Every prompt counts for one expert. `gini`: see `uneven_loads`.
     """
     found = []
     for _ in range(layers):
-        loads = np.exp(np.sqrt(2) * stats.norm.ppf((1 + gini) / 2) * random.normal(size=experts))
-        counts = random.multinomial(prompts, loads / loads.sum(), size=domains)
+        counts = random.multinomial(prompts, uneven_loads(random, experts, gini), size=domains)
         found.append(jaccard([most_used(random, count, size) for count in counts]))
     return float(np.mean(found))
 
 
-def largest(random: Random, experts: int, size: int, prompts: int) -> float:
-    """Return the share of prompts that the `size` most used experts of an even router take."""
-    counts = random.multinomial(prompts, np.full(experts, 1 / experts))
+def largest(random: Random, experts: int, size: int, prompts: int, gini: float = 0.0) -> float:
+    """Return the share of prompts that the `size` most used experts take. `gini`: see `uneven_loads`."""
+    counts = random.multinomial(prompts, uneven_loads(random, experts, gini))
     return float(np.sort(counts)[-size:].sum() / prompts)
 
 
