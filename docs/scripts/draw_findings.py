@@ -21,12 +21,14 @@ from modtf.analysis.claims import mean_evidence
 from modtf.analysis.pairs import ratios_to
 from modtf.analysis.tracking import BY_RULES
 from modtf.experiments.modarch.fixed_routing import Routing, fixed_rows, select
+from modtf.pages.text import markdown_table, with_interval
 
 NUM_RULES = 8
 MLP, RNN = kind_label("mlp", "regression"), kind_label("rnn", "regression")
 CLASSES, RNN_CLASSES = kind_label("mlp", "classification"), kind_label("rnn", "classification")
 PERFECT = "clamped (matrix=spread, amount=0.0, hard=False)"  # the oracle, in the routers' study of the RNN
 DENSE = "balanced (k=8, balance=none)"  # `modular` there
+LEAST_LEARNED = ("balanced (k=1, balance=none", "balanced (k=1, balance=bias")  # in the RNN
 RIGHT: Routing = ("spread", 0.0, False)
 HALF: Routing = ("spread", 0.5, False)
 TENTH: Routing = ("spread", 0.1, True)
@@ -57,12 +59,14 @@ def routing_by_the_rule(studies: Studies) -> str:
     oracle = oracle_over_modular(studies)
     rows = _by_kind(studies.variants)[MLP].performance
     rows = rows[(rows["distribution"] == IN) & (rows["num_rules"] == NUM_RULES)]
-    loss = rows.groupby("variant", observed=True)["value"].mean()
+    loss, networks = (
+        part.groupby("variant", observed=True)["value"].mean() for part in (rows, _networks(studies))
+    )
     return f"""\
 ## 1. Perfect routing helps where rules are linear
 
 In MLP regression the oracle has {_ci(oracle["MLP"], " times the loss")} of `modular`: {_loss(loss["gt_modular"])} against {_loss(loss["modular"])}.
-[Limit](open_questions.md): where rules are small networks, the oracle has {_ci(oracle["MLP, rules are networks"], " times the loss")}.
+[Limit](open_questions.md): where rules are small networks, the oracle has {_ci(oracle["MLP, rules are networks"], " times the loss")}: {_loss(networks["gt_modular"])} against {_loss(networks["modular"])}.
 
 ![The oracle's loss over that of modular](images/findings_1.png)
 """
@@ -71,24 +75,29 @@ In MLP regression the oracle has {_ci(oracle["MLP"], " times the loss")} of `mod
 def oracle_over_modular(studies: Studies) -> dict[str, Ends]:
     """Return the oracle's loss as a multiple of that of `modular`, by network and rules."""
     variants = _by_kind(studies.variants)[MLP].performance
-    rows = models(studies.open_questions)
-    networks = losses(rows[(rows["form"] == "network") & rows["num_train"].isna()])
     recurrent = _by_kind(studies.routers)[RNN].performance
     return {
         "MLP": _against(variants, "gt_modular", "modular"),
         "RNN": _against(recurrent, PERFECT, DENSE),
-        "MLP, rules are networks": _against(networks.assign(distribution=IN), "gt_modular", "modular"),
+        "MLP, rules are networks": _against(_networks(studies), "gt_modular", "modular"),
     }
+
+
+def _networks(studies: Studies) -> pd.DataFrame:
+    """Return the losses where rules are small networks."""
+    rows = models(studies.open_questions)
+    return losses(rows[(rows["form"] == "network") & rows["num_train"].isna()]).assign(distribution=IN)
 
 
 def networks_seldom_find_the_rules(studies: Studies) -> str:
     """Return the alignment of learned routing."""
-    found = {kind: values["modular"] for kind, values in alignments(studies).items()}
+    every = alignments(studies)
+    found = {kind: values["modular"] for kind, values in every.items()}
     return f"""\
 ## 2. Learned routing seldom finds eight rules
 
-In MLP regression the routing of `modular` ends at an alignment of {_ci(found[MLP])} where random routing has {1 - 1 / NUM_RULES:.3f}.
-[Limit](study.md): the RNN comes nearer in regression, {_ci(found[RNN])}, but hardly in classification, {_ci(found[RNN_CLASSES])}, where few modules are used.
+In MLP regression `modular` ends at an alignment of {_ci(found[MLP])}; random routing has {1 - 1 / NUM_RULES:.3f}.
+[Limit](study.md): the RNN reaches {_ci(found[RNN])} in regression. In classification it stays at {_ci(found[RNN_CLASSES])}; if the router sees the rule alone, it reaches {_ci(every[RNN_CLASSES]["modular_op"])}.
 
 ![Alignment of learned routing](images/findings_2.png)
 """
@@ -113,8 +122,8 @@ def sampling_costs_weighting_forgives(studies: Studies) -> str:
 ## 3. A mixture forgives more than a wrong choice
 
 With a tenth of the tokens on a wrong module, the loss of an MLP is {_percent(found["a tenth of tokens wrong"])} of the spread of the labels.
-With half of every token's weight on wrong modules it is {_percent(found["half of the weight wrong"])}.
-[Limit](misrouting.md): routing is fixed.
+With half of every weight on wrong modules it is {_percent(found["half of the weight wrong"])}.
+[Limit](misrouting.md): fixed routing.
 
 ![Loss under fixed routing](images/findings_3.png)
 """
@@ -123,13 +132,8 @@ With half of every token's weight on wrong modules it is {_percent(found["half o
 def shares(studies: Studies) -> dict[str, Ends]:
     """Return the loss of fixed routings in % of the best constant answer's, in regression."""
     part = _by_kind(studies.misrouting)[MLP]
-    constant = best_constant(part)
     routings = {"perfect": RIGHT, "half of the weight wrong": HALF, "a tenth of tokens wrong": TENTH}
-    found = {}
-    for name, which in routings.items():
-        value, low, high = _ends(_fixed(part, which), constant)
-        found[name] = (100 * value, 100 * low, 100 * high)
-    return found
+    return {name: _share(part, which) for name, which in routings.items()}
 
 
 def training_against_evaluation(studies: Studies) -> str:
@@ -154,13 +158,14 @@ def alignment_and_price(studies: Studies) -> str:
     part = _by_kind(studies.misrouting)[MLP]
     half, shared = (_ends(_fixed(part, which, OUT), _fixed(part, RIGHT, OUT)) for which in (HALF, SHARED))
     perfect, loss = (_loss(_fixed(part, which, OUT)["value"].mean()) for which in (RIGHT, SHARED))
-    mlp, rnn = (_within_tasks(_by_kind(studies.routers)[kind]) for kind in (MLP, RNN))
+    inside = {which: _percent(_share(part, which)) for which in (SHARED, HALF)}
+    mlp, few, *_ = _correlations(studies).values()
     return f"""\
 ## 5. Equal alignment can hide very different costs
 
 Out of distribution, routing that shares two modules between two rules has {_ci(shared, " times perfect routing's loss")}: {loss} against {perfect}.
-Routing of the same alignment that spreads the wrong half over all modules has {_ci(half, " times it")}.
-[Limit](misrouting.md): both matrices are made by hand. Over learned routers, alignment and loss correlate in the RNN, {_ci(rnn)}; in the MLP perhaps not, {_ci(mlp)}.
+Spreading the wrong half over all modules, at the same alignment, has {_ci(half, " times it")}. In distribution it costs more: {inside[HALF]} against {inside[SHARED]}.
+[Limit](misrouting.md): made by hand. Over learned routers, alignment and loss correlate by {_ci(mlp)}, without expert choice by {_ci(few)}.
 """
 
 
@@ -175,7 +180,7 @@ def balance_is_not_specialisation(studies: Studies) -> str:
     return f"""\
 ## 6. There is no evidence that balance means specialisation
 
-In MLP regression, even load and alignment with the rules have a rank correlation of {_ci(tuple(rows.loc[MLP, list(ends)]))} over ten routers.
+In MLP regression, even load and alignment have a rank correlation of {_ci(tuple(rows.loc[MLP, list(ends)]))} over ten routers.
 [Limit](measures.md): {recurrent}.
 """
 
@@ -190,7 +195,7 @@ def routing_by_the_rule_saves_data(studies: Studies) -> str:
 ## 7. Perfect routing needs fewer examples
 
 `modular` needs {_ci(tuple(row[ENDS]), " times as many examples")} for the loss that the oracle reaches with {fewest:.0f}.
-[Limit](open_questions.md): one width, equal steps.
+[Limit](open_questions.md): one width.
 """
 
 
@@ -203,7 +208,7 @@ def experts_by_language(studies: Studies) -> str:
     known = language_losses("languages_told", "TOLD")
     known = known[known["router"] == "dense"]
     return f"""\
-## 8. An oracle can lead by what it tells
+## 8. An oracle's lead can be added information
 
 In a language model the oracle has {_ci(_ends(oracle, modular), " times the excess loss")} of `modular`: {loss[0]} against {loss[1]} nats.
 Told the language as an input, `modular` has {_loss(known["value"].mean())}.
@@ -224,8 +229,10 @@ FINDINGS: tuple[Callable[[Studies], str], ...] = (
 
 
 def texts(studies: Studies) -> dict[str, list[str]]:
-    """Return the findings as the page has them."""
-    return {"findings.md": [finding(studies) for finding in FINDINGS]}
+    """Return the findings as the page has them, and a table for finding 5."""
+    rows = [[name, with_interval(*ends)] for name, ends in _correlations(studies).items()]
+    table = markdown_table(["learned routers", "Spearman's correlation of alignment with loss"], rows)
+    return {"findings.md": [*(finding(studies) for finding in FINDINGS), table]}
 
 
 def draw(studies: Studies, folder: Path = IMAGES) -> list[Path]:
@@ -277,10 +284,31 @@ def _measured(part: modtf.Study, variant: str, measure: str) -> Ends:
     return (found.value, *found.interval)
 
 
-def _within_tasks(part: modtf.Study) -> Ends:
-    """Return Spearman's correlation of alignment with loss over learned routers, the mean over tasks."""
+def _share(part: modtf.Study, which: Routing) -> Ends:
+    """Return the loss of a fixed routing in % of the best constant answer's."""
+    value, low, high = _ends(_fixed(part, which), best_constant(part))
+    return 100 * value, 100 * low, 100 * high
+
+
+def _correlations(studies: Studies) -> dict[str, Ends]:
+    """Return the correlation of alignment with loss over learned routers, by network and routers."""
+    mlp, rnn = (_by_kind(studies.routers)[kind] for kind in (MLP, RNN))
+    return {
+        MLP: _within_tasks(mlp),
+        f"{MLP}, without expert choice": _within_tasks(mlp, "expert_choice"),
+        RNN: _within_tasks(rnn),
+        f"{RNN}, without the two that have learned least": _within_tasks(rnn, *LEAST_LEARNED),
+    }
+
+
+def _within_tasks(part: modtf.Study, *without: str) -> Ends:
+    """Return Spearman's correlation of alignment with loss over learned routers, the mean over tasks.
+
+    Routers whose names begin with one of `without` are left out.
+    """
     results, rows = part.results, part.performance
-    rows = rows[(rows["distribution"] == IN) & ~rows["variant"].astype(str).str.startswith("clamped")]
+    left_out = rows["variant"].astype(str).str.startswith(("clamped", *without))
+    rows = rows[(rows["distribution"] == IN) & ~left_out]
     measured = results[results["measure"] == "alignment"][["variant", *MEMBER, "value"]]
     pairs = rows.merge(measured, on=["variant", *MEMBER], suffixes=("", "_alignment")).dropna(
         subset=["value_alignment"]
@@ -293,7 +321,8 @@ def _within_tasks(part: modtf.Study) -> Ends:
 
 def _ci(ends: Ends, unit: str = "") -> str:
     """Return "0.66 times the loss (0.58 to 0.76)"."""
-    value, low, high = (f"{end:.2f}" if abs(end) < 1 else f"{end:.2g}" for end in ends)
+    small = abs(ends[0]) < 0.1
+    value, low, high = (f"{end:.2f}" if abs(end) < 1 and not small else f"{end:.2g}" for end in ends)
     return f"{value}{unit} ({low} to {high})"
 
 
@@ -303,5 +332,4 @@ def _loss(value: float) -> str:
 
 
 def _percent(ends: Ends) -> str:
-    value, low, high = (f"{end:.1g}" if end < 0.1 else f"{end:.2g}" for end in ends)
-    return f"{value}% ({low} to {high})"
+    return "{:.2g}% ({:.2g} to {:.2g})".format(*ends)
