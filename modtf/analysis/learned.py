@@ -9,6 +9,8 @@ import pandas as pd
 from modtf.analysis.labels import task_of
 from modtf.analysis.rows import IN, performance_rows
 from modtf.results.schema import KIND, MEMBER
+from modtf.tasks.families.varied import irreducible, option_of
+from modtf.tasks.task import Task
 
 LEARNED = 0.75  # models with a larger share of the best constant answer's loss or error have not learned
 SIZES = [*KIND, "kind", "num_rules"]
@@ -23,23 +25,30 @@ def has_learned(values: Iterable[float], constant: float, at_most: float = LEARN
     return not share > at_most
 
 
-def constant_error(arch: str, setting: str, task_options: str, num_rules: int) -> float:
-    """Return the error of the best constant answer in percent; all classes are equally frequent."""
-    task = task_of(arch, setting, task_options, num_rules)
-    return 100 - 100 / (task.family.num_classes(task) if setting == "categorical" else 2)
+def constant_error(task: Task) -> float:
+    """Return the error of the best constant answer in percent.
+
+    It is NaN if a task's options make its classes unequally frequent; otherwise they are equally frequent.
+    """
+    if option_of(task, "form") or option_of(task, "shift"):
+        return np.nan
+    return 100 - 100 / (task.family.num_classes(task) if task.setting == "categorical" else 2)
 
 
 def final_performance(study: Any) -> pd.DataFrame:
     """Return the loss or error in distribution of every model, with `constant`, that of the best constant
-    answer.
+    answer, and `least`, the least that label noise allows.
 
     The loss of a constant is the median first loss of the models of a task, before training: their answers
     hardly vary. It is NaN if no model was evaluated more than once during training.
     """
-    rows = study.performance[study.performance["distribution"] == IN].assign(constant=np.nan)
+    rows = study.performance[study.performance["distribution"] == IN].assign(constant=np.nan, least=0.0)
     for (arch, setting, options, number), part in rows.groupby([*KIND, "num_rules"], observed=True):
-        if (part["measure"] == "error").all():
-            rows.loc[part.index, "constant"] = constant_error(arch, setting, options, int(number))
+        task, is_error = task_of(arch, setting, options, int(number)), (part["measure"] == "error").all()
+        least = irreducible(task, "error" if is_error else "loss") or 0.0
+        rows.loc[part.index, "least"] = 100 * least if is_error else least
+        if is_error:
+            rows.loc[part.index, "constant"] = constant_error(task)
     if rows["constant"].notna().all():
         return rows
     history = performance_rows(study.history)
@@ -54,12 +63,12 @@ def learned_by_variant(study: Any) -> pd.DataFrame:
     """Return how much the models of each variant have left of the best constant answer's loss or error.
 
     Returns:
-        One row per task type, R and variant: the columns of `KIND`, kind, num_rules, variant, left (the
-        median of models that did not diverge; NaN if there are none, or it is unknown), is_known, learned
-        (see `has_learned`).
+        One row per task type, R and variant: the columns of `KIND`, kind, num_rules, variant, left (beyond
+        what label noise leaves; the median of models that did not diverge; NaN if there are none, or it is
+        unknown), is_known, learned (see `has_learned`).
     """
     rows = final_performance(study)
-    rows = rows.assign(left=rows["value"] / rows["constant"])
+    rows = rows.assign(left=(rows["value"] - rows["least"]) / (rows["constant"] - rows["least"]))
     found = []
     for key, part in rows.groupby([*SIZES, "variant"], observed=True):
         left, known = part["left"][np.isfinite(part["left"])], part["constant"].notna().any()

@@ -12,9 +12,10 @@ NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
-    """Raise `ValueError` with the received value and the expected choices."""
+    """Raise `ValueError` with the received value and the expected choices. True is not 1 here: it has other
+    text, so that an option would have two names."""
     known = list(choices)
-    if value not in known:
+    if value not in known or not any(isinstance(value, bool) == isinstance(one, bool) for one in known):
         expected = f"expected one of {', '.join(map(str, known))}.{did_you_mean(value, known)}"
         raise ValueError(f"{name}={value!r} is not known; {expected}")
 

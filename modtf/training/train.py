@@ -114,7 +114,7 @@ def train(
     check_callbacks(callbacks)
     if steps_per_execution is not None:
         steps_per_execution = check_integer("steps_per_execution", steps_per_execution, 1, MOST)
-    check_choice("verbose", verbose, (True, False))
+    check_choice("verbose", verbose, (True, False, 0, 1))
     if not isinstance(label, str | None):
         raise ValueError(f"label={label!r} is not valid; expected a text.")
     if isinstance(clipnorm, str):

@@ -108,7 +108,10 @@ def print_claims(judged: pd.DataFrame, level: float = LEVEL) -> str:
     return "\n".join([*lines, *([LEGEND] if lines else [])])
 
 
-UNKNOWN = "fewer than two evaluations during training, so the share that the best variant learned is unknown."
+UNKNOWN = (
+    "how much the best variant has learned is unknown: fewer than two evaluations during training, or classes "
+    "of unequal frequency."
+)
 LACKING = f"no variant has learned: each has over {LEARNED:.0%} of the best constant answer's loss or error"
 SUPPORTED, CONTRADICTED, UNDECIDED = "supported", "contradicted", "undecided"
 NOT_ENOUGH = "not enough runs"

@@ -186,3 +186,9 @@ def test_wrong_routing_in_some_training_steps_only(window, wrong, random_batch):
         np.testing.assert_array_equal(ours, known)
     features, _ = batches[0]
     np.testing.assert_array_equal(one(features)["activation"].numpy().argmax(-1), features["rule"])
+
+
+def test_a_truth_value_is_not_a_number():
+    """Both would run, and results would name them differently: hard=1 and hard=True."""
+    with pytest.raises(ValueError, match="hard=1 is not known; expected one of False, True"):
+        router(hard=1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from simulated_results import World, cells_of, results_of, study_of, write_cell
 
-from modtf import metrics
+from modtf import Task, metrics
 from modtf.analysis import Study, judge_measures, learned_measures, print_judged
 from modtf.analysis.claims import has_learned, learning_words
 from modtf.analysis.claims.judge import LACKING
@@ -250,8 +250,20 @@ def test_at_most_three_quarters_of_the_constant_answer_are_left(values, constant
 
 
 def test_a_constant_answer_errs_as_often_as_other_classes_occur():
-    assert constant_error("mlp", "classification", "", 8) == 50
-    assert constant_error("corruptions", "categorical", "dataset=digits", 7) == 90
+    def error(*task, **options):
+        return constant_error(Task(*task, **options))
+
+    assert error("mlp", setting="classification", num_rules=8) == 50
+    assert error("corruptions", dataset="digits") == 90
     labels = np.arange(47).repeat(10)
-    wrong = 100 * np.mean(labels != 0)
-    assert constant_error("corruptions", "categorical", "dataset=emnist", 7) == pytest.approx(wrong)
+    assert error("corruptions", dataset="emnist") == pytest.approx(100 * np.mean(labels != 0))
+    for option in ({"shift": 3.0}, {"form": "network"}):
+        assert np.isnan(error("mlp", setting="classification", num_rules=2, **option)), "unequal classes"
+
+
+def test_errors_that_label_noise_makes_are_not_left_to_learn():
+    rows = results_of(rules=[8], settings=["classification"])
+    errors = rows["measure"] == "error"
+    noisy = rows.assign(task_options="noise=0.4", value=rows["value"].mask(errors, 40.1))
+    [share] = Study(noisy).learned["share"]
+    assert share == pytest.approx(0.99)

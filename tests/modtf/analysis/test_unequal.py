@@ -151,8 +151,8 @@ def test_what_one_evaluation_shows_is_unknown():
     once = Study(frame, end.assign(step=20))
     assert shares_learned(once)["share"].isna().all()
     assert learning_words(once) == [
-        "MLP regression, R = 4: fewer than two evaluations during training, so the share that the best "
-        "variant learned is unknown."
+        "MLP regression, R = 4: how much the best variant has learned is unknown: fewer than two evaluations "
+        "during training, or classes of unequal frequency."
     ]
     start = end[end["variant"] == "monolithic"].assign(step=0, value=10 * end["value"].max())
     twice = Study(frame, pd.concat([start, end.assign(step=20)]))
