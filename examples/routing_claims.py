@@ -83,7 +83,7 @@ CLAIMS = {
                               partial(segment_f1, mean=3 / 32, deviation=0.0203)),
     "srp_qwen2": Claim("2505.16056", SRP + "Qwen2", 0.3674,
                        partial(segment_f1, mean=1 / 8, deviation=0.0674)),
-    "committee_mass": Claim("2601.03425", "routing mass of at most 5 of 64 experts, up to, even router", 0.705,
+    "committee_mass": Claim("2601.03425", "routing mass of at most 5 of 64 experts, even router", 0.705,
                             partial(largest, experts=64, size=5, prompts=1_560)),
     "committee_mass_loads": Claim("2601.03425", "the same, router with the loads of another model", 0.705,
                                   partial(largest, experts=64, size=5, prompts=1_560, gini=0.9465),

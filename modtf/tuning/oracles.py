@@ -27,6 +27,7 @@ from modtf.tuning.trials import worst_validation
 STATE = "oracle.json"  # in the folder of a search
 OBJECTIVE = "validation"
 ASKS = "tuner0"  # the only tuner
+COLLISIONS = 10_000  # draws of known settings; after KerasTuner's 20, Hyperband's later rounds are lost
 RUNNING, COMPLETED, FAILED = "RUNNING", "COMPLETED", "FAILED"
 
 Run = Callable[[Sequence[Cell]], Mapping[str, str]]  # runs cells; failed folders -> reasons
@@ -102,6 +103,7 @@ def _make_oracle(search: Search, limit: int | None) -> keras_tuner.Oracle:
     else:
         oracle = Bayesian(**options)
     oracle.max_trials, oracle.verbose = limit, 0
+    oracle._max_collisions = COLLISIONS
     return oracle
 
 

@@ -336,7 +336,7 @@ def search_of(base: Cell, space: Mapping[str, Axis], oracle: str, points: int, s
     if oracle == "grid":
         space = {path: axis.spread(points) for path, axis in space.items()}
     if oracle == "hyperband":
-        number = math.prod(len(axis.ends) if isinstance(axis, Values) else DRAWN for axis in space.values())
+        number = math.prod(_size(axis) for axis in space.values())
         if number < DRAWN:
             raise ValueError(
                 f"--oracle={oracle} draws {DRAWN} settings, but the space of {base.variant!r} has only "
@@ -362,3 +362,10 @@ def _allowed(base: Cell, path: str, axis: Axis) -> Axis | None:
     if isinstance(axis, Range):
         return axis if len(kept) == len(axis.ends) else None
     return Values(tuple(kept)) if len(kept) > 1 else None
+
+
+def _size(axis: Axis) -> int:
+    """Return the number of values of an axis; `DRAWN` of a range of real numbers, which has enough."""
+    if isinstance(axis, Values):
+        return len(axis.values)
+    return int(axis.high - axis.low) + 1 if axis.is_whole else DRAWN

@@ -109,8 +109,8 @@ def print_claims(judged: pd.DataFrame, level: float = LEVEL) -> str:
 
 
 UNKNOWN = (
-    "how much the best variant has learned is unknown: fewer than two evaluations during training, or classes "
-    "of unequal frequency."
+    "how much the best variant has learned is unknown: fewer than two evaluations during training, or "
+    "classes of unequal frequency."
 )
 LACKING = f"no variant has learned: each has over {LEARNED:.0%} of the best constant answer's loss or error"
 SUPPORTED, CONTRADICTED, UNDECIDED = "supported", "contradicted", "undecided"

@@ -106,6 +106,14 @@ def test_hyperband_trains_the_best_of_short_trials_longer(tune, capsys):
     assert capsys.readouterr().out.startswith("modular trial 0, learning_rate=")
 
 
+@pytest.mark.parametrize("seed", [1, 8])
+def test_hyperband_uses_up_the_fewest_settings_that_are_enough(tune, seed):
+    """KerasTuner gives up after twenty draws of known settings, and leaves out later rounds."""
+    few = ",".join(f"{10 ** (-5 + 3 * i / 16):.4g}" for i in range(17))
+    found = tune(replace(search_of(few, "hyperband"), seed=seed))
+    assert (len(found), sum(trial.is_whole for trial in found)) == (23, 6)
+
+
 def test_a_bayesian_search_draws_as_if_it_had_not_stopped(tmp_path, monkeypatch):
     """KerasTuner starts its optimiser at random points; the search that goes on has a new oracle."""
     drawn, keras_tuners = [], oracles.Bayesian.__base__
