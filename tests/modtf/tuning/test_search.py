@@ -219,7 +219,7 @@ def test_what_a_strategy_needs():
     with pytest.raises(ValueError, match="'modular' has nothing to tune"):
         make_search(base(), {}, "grid", 3, 1)
     for few, number in (("0.1,0.01", 2), ("4:16", 13)):
-        with pytest.raises(ValueError, match=f"draws 17 settings, but the space of 'modular' has only {number}"):
+        with pytest.raises(ValueError, match=f"draws 17 settings, but .* 'modular' has only {number}"):
             make_search(base(), {"any": parse_axis(few)}, "hyperband", 3, 1)
     with pytest.raises(ValueError, match="needs at least 9 training steps"):
         make_search(base(**{"training.steps": 8}), space, "hyperband", 3, 1)
