@@ -76,7 +76,7 @@ def train_cell(
             **{name: one.activation for name, one in scores.items() if name != "tail"},
             history=stack_scores(evaluation.found).activation,
             steps=evaluation.steps,
-            tail=stack_scores(context.tail.found).activation if context.tail.anew else None,
+            tail=stack_scores(context.tail.found).activation,
             data_seeds=[task.data_seed for task in population.tasks],
             seeds=population.seeds,
         )

@@ -237,7 +237,7 @@ class Activations:
     seeds: NDArray[np.int64]  # [P]
     place: str = ""  # "" for a model with a single routed layer
     rule_names: tuple[str, ...] | None = None  # names of the rows for readers
-    tail: NDArray[np.float64] | None = None  # [E, P, R, M]; None if the history ends with them
+    tail: NDArray[np.float64] | None = None  # [E, P, R, M]; None in older cells
     rule_probs: tuple[float, ...] | None = None  # the rules' frequencies [R]; None if all are equal
 
     def index(self, data_seed: int, seed: int) -> int | None:
@@ -246,7 +246,11 @@ class Activations:
         return int(places[0]) if places.size else None
 
     def evaluations(self, checkpoint: str) -> NDArray[np.float64]:
-        """Return the matrices `[E, P, R, M]` whose mean is a checkpoint; raise `ValueError` if unknown."""
+        """Return the matrices `[E, P, R, M]` whose mean is a checkpoint; raise `ValueError` if unknown.
+
+        Older cells without matrices for "tail" give those of the last evaluations during training, which
+        read validation data.
+        """
         check_choice("checkpoint", checkpoint, (*CHECKPOINTS, "pooled"))
         if checkpoint == "tail" and self.tail is not None:
             return self.tail

@@ -41,7 +41,7 @@ CONFIG = "config.json"  # `Cell.to_dict()`, "version" and "provenance" of the la
 MEASURE_SOURCES = "measure_sources"  # in the config: plug-in's measure -> hash of its file
 ACTIVATION = "activation.npz"
 MATRICES = ("last", "best", "history")  # its arrays, by place: "last_encoder", or "last" of the only one
-TAIL = "tail"  # one more array, if the history lacks these evaluations
+TAIL = "tail"  # one more array, which some older cells lack
 NUMBERS = ("steps", "data_seeds", "seeds")
 PRIVATE = ".modtf"  # in a study's folder: locks, logs, damaged cells
 
@@ -167,8 +167,8 @@ def write_activations(
 ) -> Path:
     """Write `activation.npz`: last, best `[P, R, M]`, history `[E, P, R, M]`, steps `[E]` and seeds `[P]`.
 
-    `tail` holds the evaluations of "tail" `[E, P, R, M]` by place, if they are not in the history. For a
-    model with several routed layers, all matrices are given by place.
+    `tail` holds the evaluations of "tail" `[E, P, R, M]` by place. For a model with several routed layers,
+    all matrices are given by place.
     """
     arrays: dict[str, Any] = {"steps": steps, "data_seeds": data_seeds, "seeds": seeds}
     for name, values in zip((*MATRICES, TAIL), (last, best, history, tail or {}), strict=True):

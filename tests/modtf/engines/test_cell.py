@@ -74,6 +74,9 @@ def test_history_and_activations(folder):
     assert arrays["history"].shape == (5, 2, 3, 3)
     assert arrays["steps"].tolist() == [0, 2, 4, 6, 8]
     assert (arrays["data_seeds"].tolist(), arrays["seeds"].tolist()) == ([0, 1], [0, 2])
+    rows = load_results(folder).query("measure == 'alignment' and checkpoint == 'tail'")
+    (found,) = load_activations(folder)  # of test data, where those of the history are of validation data
+    np.testing.assert_allclose(found.measured("tail")["alignment"], rows["value"], rtol=1e-6)
 
 
 def test_saved_models_score_what_the_table_says(folder, small_cell):
