@@ -148,7 +148,9 @@ def permuted_label_counts(data: Choices, place: int, permutations: int, seed: in
     units.make_room(int(labels[-1]) + 1)
     if data.sums is not None:
         took = data.sums[:, place].any(axis=1)  # a document without choices has no label to exchange
-        units.add_whole(data.sums[np.newaxis, took, place].astype(np.float64), data.labels[took])
+        sums = data.sums[np.newaxis, took, place].astype(np.float64)
+        units.squares_of_tokens += sums.sum()  # every choice counts as a token
+        units.add_whole(sums, data.labels[took])
     else:
         tokens = Tokens(num_groups=1)
         for part in tokens.parts(len(data.documents), data.labels, data.documents, data.spans):

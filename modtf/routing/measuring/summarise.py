@@ -18,7 +18,7 @@ from modtf.metrics.values import measure_stack
 from modtf.routing.measuring.estimates import FEWEST_DRAWS, Excess, estimates, mean_and_range
 from modtf.routing.measuring.layers import Ints
 from modtf.routing.measuring.results import ALL_TOKENS, TOKENS_PER_LABEL, Estimate, LayerMeasures, View
-from modtf.routing.measuring.table import LayerTable
+from modtf.routing.measuring.table import TINY, LayerTable
 from modtf.routing.measuring.tokens import Tokens
 from modtf.routing.measuring.watch import ENOUGH, Watch, assumes_one, warnings_of
 
@@ -26,7 +26,6 @@ BY = ("mass", "hard")
 SHOWN = 10  # experts or labels that a warning names
 ENTROPY = "routing_entropy"  # with a single label this is the entropy of the load, which needs no labels
 NUM_PERMUTATIONS = 100
-TINY = np.finfo(np.float32).tiny
 MOST_PERMUTATIONS = 1_000_000  # they give a chance level with an error of 1/1000 of its spread
 Progress = Callable[[Any], Iterable[Any]]
 

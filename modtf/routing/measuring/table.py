@@ -13,8 +13,9 @@ their sum S_r [M] has the mean D_r a and covariances (D_r [r = r'] - D_r D_r' / 
 are the mean and covariance of all documents' sums. A sum of many is normal. The same holds for the runs of a
 label within a document. For sums over independent documents, means and variances add up.
 
-If units of some labels are far longer than those of others, sums vary more under permuted labels than those
-of the labels themselves, so the chance level is too high: `uneven` finds such labels.
+Units of some labels may be longer than those of others. Sums under permuted labels are then scaled to the
+labels' own numbers of tokens, with the noise of as many (`with_own_tokens`). If units themselves differ, sums
+still vary more than those of the labels, so the chance level is too high: `uneven` finds such labels.
 """
 
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from modtf.routing.measuring.layers import Ints, Layer, Shares, sum_rows
 from modtf.routing.measuring.tokens import Part
 from modtf.routing.measuring.watch import Watch
 
+TINY = np.finfo(np.float32).tiny
 MOST_BYTES = 2**31
 MOST_UNITS = 2**12  # limit on the documents, and on the runs, that are kept: sums of more are normal
 KEPT = 2**24  # limit on the numbers kept for all layers, modules and documents (or runs): 128 MiB per view
@@ -91,6 +93,7 @@ class LayerTable:
         self.groups += sum_rows(some, cell, shape[0] * shape[1]).reshape(shape)
         took = some.any(axis=1)
         self.units.sent += counts.sum(axis=0)
+        self.units.squares_of_tokens += some.sum() / top_k
         self.units.add_whole(np.stack([some[took]] * 2), labels[took])
 
 
@@ -111,6 +114,7 @@ class Units:
         # Documents of one label that are not kept: their number [R], their sums, and sums of products.
         self.counts = np.zeros(0, np.int64)
         self.sizes = np.zeros((2, 0))  # of each label: number of units, their tokens
+        self.squares_of_tokens = np.zeros(num_views)  # the sums over tokens of their squared weights
         self.total, self.squares = np.zeros(shape), np.zeros((*shape, num_modules))
         # Runs that are not kept: mean and variance of the sums under permuted labels, [V, R, M].
         self.mean, self.variance = (np.zeros((num_views, 0, num_modules)) for _ in range(2))
@@ -130,6 +134,7 @@ class Units:
     def add(self, views: Sequence[Shares], part: Part) -> None:
         """Add tokens. The first may continue a unit from before, the last may continue in the next call."""
         self.sent += views[-1].sent()
+        self.squares_of_tokens += [float((one.weights**2).sum()) for one in views]
         label, document = part.unit_label, part.unit_document
         sums, is_piece = np.stack([one.sums(part.unit, len(label)) for one in views]), False
         if self.open is not None:
@@ -258,7 +263,8 @@ class Units:
     def permuted(self, labels: Ints, permutations: int, seed: int) -> Array:
         """Return the sums of labels `[R]` under permuted labels, `[V, permutations, R, M]`.
 
-        The same seed gives the same permutations in all layers and views.
+        Each label has as many tokens as in the data, see `with_own_tokens`. The same seed gives the same
+        permutations in all layers and views.
         """
         num_views, num_modules = self.total.shape
         shape = num_views, permutations, len(labels), num_modules
@@ -278,6 +284,9 @@ class Units:
                 sums[view] += draw_from_limit(*limit, permutations, generator)
             else:
                 sums[view] += mean
+            generator = np.random.default_rng(seed)
+            weight = float(self.squares_of_tokens[view] / max(self.sizes[1].sum(), TINY))
+            sums[view] = with_own_tokens(sums[view], self.sizes[1, labels], weight, generator)
         return sums
 
     def _exchanged(self, labels: Ints, permutations: int, seed: int) -> Array:
@@ -305,6 +314,58 @@ class Units:
         shape = permutations * len(labels), sums.shape[1]
         ones = coo_array((np.ones(len(cell), np.float32), (cell, unit)), shape=shape).tocsr()
         return np.stack([ones @ view for view in sums])
+
+
+def with_own_tokens(sums: Array, sizes: Array, weight: float, generator: np.random.Generator) -> Array:
+    """Return sums under permuted labels whose rows have as many tokens as the labels do in the data.
+
+    Units differ in length, so permuting gives a label of short units too many tokens, and its row too little
+    noise: too low a chance level. So a label with n < t tokens gets a sample of n of its t tokens. If its
+    sums are not counts, its shares get noise of variance v (1/n - 1/t), that of a multinomial distribution.
+    The variance of a share over t tokens is the variance between units, which permuting keeps, and v/t. So
+    the row of a label with n > t tokens is moved towards the mean, by the part of its variance that is too
+    much.
+
+    Args:
+        sums: `[permutations, R, M]`.
+        sizes: the tokens of the labels `[R]`.
+        weight: the mean over tokens of the sum of their squared weights: 1/k for k equal weights.
+    """
+    if not len(sums):
+        return sums
+    tokens = sums.sum(axis=2, keepdims=True)
+    own = np.broadcast_to((sizes * (tokens[0].sum() / sizes.sum()))[:, np.newaxis], tokens.shape)
+    mean = sums[0].sum(axis=0) / tokens[0].sum()
+    shares = np.where(tokens > 0, sums / np.maximum(tokens, TINY), mean)
+    variance = max(weight - float((mean**2).sum()), 0.0)
+    missing = variance * (1 / np.maximum(own, TINY) - 1 / np.maximum(tokens, TINY))
+    spread = ((shares - mean) ** 2).sum(axis=2, keepdims=True).mean(axis=0, keepdims=True)
+    kept = np.clip(1 + missing / np.maximum(spread, TINY), tokens / np.maximum(own, TINY), 1)
+    result = mean + np.sqrt(kept) * (shares - mean)
+    few = (tokens > own * (1 + 1e-6))[..., 0]
+    counts, size = sums[few] / weight, np.rint(own[few][:, 0] / weight).astype(np.int64)
+    whole = np.rint(counts).astype(np.int64)
+    if (np.abs(counts - whole) < 1e-3).all():
+        result[few] = _sample(whole, size, generator) / np.maximum(size, 1)[:, np.newaxis]
+    else:
+        drawn = 1 / (1 / own[few] - 1 / tokens[few])
+        number = np.floor(drawn + 1e-6)
+        shown = np.maximum(shares[few].astype(np.float64), 0.0)
+        shown /= shown.sum(axis=1, keepdims=True) * (1 + 1e-9)  # at most 1 in all, whatever the rounding
+        noise = generator.multinomial(number[:, 0].astype(np.int64), shown) / number
+        scale = np.sqrt(variance / max(1 - float((mean**2).sum()), TINY) * number / drawn)
+        result[few] = shown + scale * (noise - shown)
+    return np.maximum(result, 0.0) * own
+
+
+def _sample(counts: Ints, size: Ints, generator: np.random.Generator) -> Ints:
+    """Return `size` `[N]` of the things that are counted in each row `[N, M]`, without replacement."""
+    drawn, others, missing = np.zeros_like(counts), counts.sum(axis=1), size.copy()
+    for column, good in enumerate(counts.T):
+        others = others - good
+        drawn[:, column] = generator.hypergeometric(good, others, missing)
+        missing = missing - drawn[:, column]
+    return drawn
 
 
 def draw_from_limit(
