@@ -1,7 +1,5 @@
 """Batches from a compiled program equal those of the host's stream."""
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,11 +12,13 @@ from modtf.tasks.task import Task
 STEPS, FIRST, BATCH = 10, 60, 32  # crosses the border of a block of 64 steps, if a family has blocks
 
 
-def made_by(stream, count=STEPS, by_xla=True, **options):
-    make = functools.partial(stream.make, count=count, **options)
-    compiled = tf.function(make, jit_compile=by_xla, autograph=False)
-    features, target = compiled(tf.constant(FIRST))
+def made_by(make, count=STEPS, **options):
+    features, target = make(tf.constant(FIRST), count, **options)
     return features["inputs"].numpy(), features["rule"].numpy(), target.numpy()
+
+
+def compiled(stream):
+    return tf.function(stream.make, jit_compile=True, autograph=False)
 
 
 def assert_equal_but_for_last_bits(found, expected, setting):
@@ -45,7 +45,7 @@ def test_training_data(arch, options, draw):
     tasks, seeds = [Task(arch, num_rules=5, data_seed=d, **options) for d in (0, 3)], [4, 5]
     stream = DeviceStream(tasks, BATCH, seed=seeds)
     expected = draw(tasks, STEPS, batch_size=BATCH, seed=seeds, start_step=FIRST)
-    assert_equal_but_for_last_bits(made_by(stream), expected, tasks[0].setting)
+    assert_equal_but_for_last_bits(made_by(compiled(stream)), expected, tasks[0].setting)
 
 
 def test_test_data_under_a_condition(draw):
@@ -54,7 +54,7 @@ def test_test_data_under_a_condition(draw):
     options = {"seq_len": 4, "scale": 2.0, "rule_probs": [[0.2, 0.3, 0.5], [0.8, 0.1, 0.1]]}
     stream = DeviceStream(task, 7, "test", 9, **options)
     expected = draw(task, 3, split="test", batch_size=7, seed=9, start_step=FIRST, **options)
-    found = made_by(stream, count=3)
+    found = made_by(compiled(stream), count=3)
     assert_equal_but_for_last_bits(found, expected, task.setting)
     assert np.mean(found[0] != np.stack([inputs for inputs, _, _ in expected])) < 1e-6
 
@@ -62,12 +62,11 @@ def test_test_data_under_a_condition(draw):
 def test_one_member_and_the_numbers_of_another_stream():
     tasks, seeds = [Task(data_seed=d) for d in (0, 1)], [0, 7]
     stream, other = DeviceStream(tasks, 8, seed=seeds), DeviceStream(tasks, 8, seed=[3, 4])
-    made = functools.partial(made_by, count=2, by_xla=False)
-    whole, second = made(stream), made(stream, member=tf.constant(1))
+    whole, second = made_by(stream.make, 2), made_by(stream.make, 2, member=tf.constant(1))
     for all_members, one in zip(whole, second, strict=True):
         assert one.shape[2] == 1
         np.testing.assert_array_equal(all_members[:, :, 1:], one)
-    np.testing.assert_array_equal(made(stream, given=other.given)[0], made(other)[0])
+    np.testing.assert_array_equal(made_by(stream.make, 2, given=other.given)[0], made_by(other.make, 2)[0])
 
 
 def test_a_family_written_for_the_host_is_refused(registered):

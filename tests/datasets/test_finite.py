@@ -90,14 +90,14 @@ def test_an_epoch_is_a_permutation_and_an_example_keeps_what_is_its_own(task, dr
 
 
 def test_it_is_a_function_of_task_split_seed_and_step(task, draw):
-    tasks, options = [task, task.replace(data_seed=2)], {"batch_size": 8, "split": "test"}
-    straight = draw(tasks, 9, seed=[3, 4], **options)
-    resumed = draw(tasks, 4, seed=[3, 4], start_step=5, **options)  # in the middle of an epoch
+    tasks, options = [task, *[task.replace(data_seed=2)] * 2], {"batch_size": 8, "split": "test"}
+    straight = draw(tasks, 9, seed=[3, 4, 5], **options)
+    resumed = draw(tasks, 4, seed=[3, 4, 5], start_step=5, **options)  # in the middle of an epoch
     alone = draw(tasks[1], 9, seed=4, **options)
     np.testing.assert_equal(straight[5:], resumed)
-    np.testing.assert_equal([tuple(array[:, 1] for array in batch) for batch in straight], alone)
-    other = draw(tasks[1], 9, seed=5, **options)
-    assert not np.array_equal(corners(alone)[0], corners(other)[0])
+    second, other = ([tuple(array[:, m] for array in batch) for batch in straight] for m in (1, 2))
+    np.testing.assert_equal(second, alone)
+    assert not np.array_equal(corners(second)[0], corners(other)[0])
 
 
 def test_shapes_and_types(task):
@@ -108,21 +108,21 @@ def test_shapes_and_types(task):
     assert task.example_shapes(5) == {"inputs": (2, 2), "rule": (5,), "target": ()}
 
 
-@pytest.mark.parametrize("on_device", [False, True])
-def test_conditions_of_one_shape_share_a_pipeline(task, draw, on_device):
+def test_conditions_of_one_shape_share_a_pipeline(task, draw):
+    """Made on the host or on a device."""
     population, (plain, *shifted) = Population.of(task, 9), task.family.conditions
     assert alike(task.family.conditions) == [(plain,), tuple(shifted)]
-    options = {"batch_size": 8, "split": "test"}
-    source = make_batches(population, "target", 8, "test", tuple(shifted), on_device=on_device)
-    make = tf.function(source.make, autograph=False) if on_device else lambda element: element
-    with source.share(2) as iterator:
-        made = [make(next(iterator))[0] for _ in range(2 * len(shifted))]
-    for condition, features in zip(shifted, made[::2], strict=True):
-        shift = corners([(features["inputs"], 0, 0)])[3]
-        np.testing.assert_allclose(shift, condition.options["shift"], atol=1e-5)
-    for n, condition in enumerate(shifted):
-        by_name = draw(task, 2, **options, seed=9, condition=condition.name)
-        for features, (inputs, rule, _) in zip(made[2 * n :], by_name, strict=False):
+    options = {"batch_size": 8, "split": "test", "seed": 9}
+    by_name = [batch for one in shifted for batch in draw(task, 2, condition=one.name, **options)]
+    for on_device in (False, True):
+        source = make_batches(population, "target", 8, "test", tuple(shifted), on_device=on_device)
+        make = tf.function(source.make, autograph=False) if on_device else lambda element: element
+        with source.share(2) as iterator:
+            made = [make(next(iterator))[0] for _ in by_name]
+        for condition, features in zip(shifted, made[::2], strict=True):
+            shift = corners([(features["inputs"], 0, 0)])[3]
+            np.testing.assert_allclose(shift, condition.options["shift"], atol=1e-5)
+        for features, (inputs, rule, _) in zip(made, by_name, strict=True):
             np.testing.assert_allclose(features["inputs"], inputs, atol=1e-5)
             np.testing.assert_array_equal(features["rule"], rule)
 

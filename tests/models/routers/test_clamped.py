@@ -111,30 +111,32 @@ def test_every_architecture_draws(arch, random_batch):
     assert 0.3 < np.mean(p.argmax(-1) == features["rule"]) < 0.7
 
 
-def test_twins_have_the_last_matrices_of_their_own_members(tmp_path):
-    matrices = np.random.default_rng(0).dirichlet(np.ones(R), size=[1, 3, R])
+def write(folder, matrices, data_seeds, seeds):
+    """Write matrices [members, R, M] as those of a training that ended at once."""
     write_activations(
-        tmp_path, last=matrices[0], best=matrices[0], history=matrices, steps=[0], data_seeds=[4, 0, 0],
-        seeds=[0, 1, 0],
+        folder, last=matrices, best=matrices, history=matrices[None], steps=[0], data_seeds=data_seeds,
+        seeds=seeds,
     )  # fmt: skip
+
+
+def test_twins_have_the_last_matrices_of_their_own_members(tmp_path):
+    matrices = np.random.default_rng(0).dirichlet(np.ones(R), size=[3, R])
+    write(tmp_path, matrices, [4, 0, 0], [0, 1, 0])
     rule, drawn = rules(3, 2, 200_000)
     soft = router(of=str(tmp_path)).route(rule, rule).numpy()
     for member, p in zip((2, 1), soft, strict=True):  # seeds 0, 1
-        np.testing.assert_allclose(p.T, matrices[0, member][drawn[2 - member]], atol=1e-6)
+        np.testing.assert_allclose(p.T, matrices[member][drawn[2 - member]], atol=1e-6)
     p = router(of=str(tmp_path), hard=True).route(rule, rule).numpy()
     for member, one, of_rule in zip((2, 1), p, drawn, strict=True):
         assert set(np.unique(one)) == {0.0, 1.0}
         shares = np.stack([one.T[of_rule == r].mean(axis=0) for r in range(R)])
-        np.testing.assert_allclose(shares, matrices[0, member], atol=0.02)
+        np.testing.assert_allclose(shares, matrices[member], atol=0.02)
 
 
 def test_a_twin_of_zeros_and_ones_fits_a_population_of_others(tmp_path):
     """Members train in turn in a model of one member, which must have the variables of every other one."""
-    matrices = np.stack([np.eye(R), np.full([R, R], 1 / R)])[None]
-    write_activations(
-        tmp_path, last=matrices[0], best=matrices[0], history=matrices, steps=[0], data_seeds=[0, 0],
-        seeds=[0, 1],
-    )  # fmt: skip
+    matrices = np.stack([np.eye(R), np.full([R, R], 1 / R)])
+    write(tmp_path, matrices, [0, 0], [0, 1])
     both, alone = (
         router(one, of=str(tmp_path), hard=True) for one in (MODELS[0], Population.of(MODELS[0].tasks[:1]))
     )
@@ -146,11 +148,8 @@ def test_a_twin_of_zeros_and_ones_fits_a_population_of_others(tmp_path):
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("arch", ["mlp", "rnn"])
 def test_a_twin_trains_on_its_own_matrix_in_any_company(arch, hard, tmp_path, random_batch):
-    task, matrices = Task(arch, num_rules=R), np.random.default_rng(0).dirichlet(np.ones(R), size=[1, 2, R])
-    write_activations(
-        tmp_path, last=matrices[0], best=matrices[0], history=matrices, steps=[0], data_seeds=[0, 0],
-        seeds=[0, 1],
-    )  # fmt: skip
+    task, matrices = Task(arch, num_rules=R), np.random.default_rng(0).dirichlet(np.ones(R), size=[2, R])
+    write(tmp_path, matrices, [0, 0], [0, 1])
     how: dict[str, Any] = {"router": {"of": str(tmp_path), "hard": hard}, "dtype": "float64"}
     features, _ = random_batch([task] * 2, batch=16)
     check_members(

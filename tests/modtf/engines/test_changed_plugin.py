@@ -71,19 +71,27 @@ CHANGES = {
 }
 
 
+def begin(cell, out):
+    """Write what a cell is, as its run does first, and return its folder."""
+    folder = out / cell.folder
+    folder.mkdir()
+    write_config(cell, folder)
+    return folder
+
+
 @pytest.fixture
 def load(tmp_path):
     """load(text): register what the text of a plug-in registers, in place of an earlier text."""
     path = tmp_path / "changing_plugin.py"
     registries = FAMILIES, ARCHITECTURES, ROUTERS, MODELS
 
-    def begin(text):
+    def register(text):
         sys.modules.pop(path.stem, None)
         path.write_text(text)
         load_plugin(path)
 
     with forgotten(*registries):
-        yield begin
+        yield register
     sys.modules.pop(path.stem, None)
 
 
@@ -91,9 +99,7 @@ def load(tmp_path):
 def test_changed_code_is_refused(part, load, tmp_path):
     load(PLUGIN)
     cell = CHANGES[part]()
-    folder = tmp_path / cell.folder
-    folder.mkdir()
-    write_config(cell, folder)
+    folder = begin(cell, tmp_path)
     load(f"# A comment.\n{PLUGIN}")
     assert state_of(cell, tmp_path).name == "open"
     load(PLUGIN.replace("1.5", "2.5"))
@@ -119,9 +125,7 @@ def half(A):
 def test_a_measure_that_changed_is_not_mixed_with_what_a_checkpoint_holds(load, tmp_path):
     with forgotten(MEASURES):
         load(MEASURE)
-        folder = tmp_path / CELL.folder
-        folder.mkdir()
-        write_config(CELL, folder)
+        folder = begin(CELL, tmp_path)
         load(MEASURE.replace("0.5", "0.6"))
         assert state_of(CELL, tmp_path).name == "open"  # nothing is trained yet
         (folder / "checkpoint.npz").touch()
@@ -132,9 +136,7 @@ def test_a_measure_that_changed_is_not_mixed_with_what_a_checkpoint_holds(load, 
 
 
 def test_a_cell_that_another_version_began_is_announced(tmp_path):
-    folder = tmp_path / CELL.folder
-    folder.mkdir()
-    write_config(CELL, folder)
+    folder = begin(CELL, tmp_path)
     (folder / "config.json").write_text(json.dumps({**read_config(folder), "version": "0.0.1"}))
     assert not state_of(CELL, tmp_path).remark("cell")  # nothing is trained yet
     (folder / "checkpoint.npz").touch()
@@ -155,8 +157,7 @@ def test_changed_code_in_other_files_is_refused(module, load, tmp_path, monkeypa
     cell = replace(CELL, task=Task("in_files", num_rules=2))
     for name in OTHER_FILES:
         (tmp_path / f"{name}.py").write_text("raise ImportError('number 1')\n")
-    (folder := tmp_path / cell.folder).mkdir()
-    write_config(cell, folder)
+    folder = begin(cell, tmp_path)
     (tmp_path / f"{module}.py").write_text("# A comment.\nraise ImportError('number 1')\n")
     assert state_of(cell, tmp_path).name == "open"
     (tmp_path / f"{module}.py").write_text("raise ImportError('number 2')\n")
@@ -174,9 +175,7 @@ def test_changed_code_in_other_files_is_refused(module, load, tmp_path, monkeypa
 
 def test_own_parts_record_nothing(load, tmp_path):
     load(PLUGIN)
-    (tmp_path / CELL.folder).mkdir()
-    write_config(CELL, tmp_path / CELL.folder)
-    assert not [key for key in read_config(tmp_path / CELL.folder) if key.endswith("source")]
+    assert not [key for key in read_config(begin(CELL, tmp_path)) if key.endswith("source")]
 
 
 def test_changed_neighbours_are_refused(load, tmp_path):
@@ -185,8 +184,7 @@ def test_changed_neighbours_are_refused(load, tmp_path):
     (tmp_path / "inner_plugin.py").write_text("two = 2\n")
     load(f"import near_plugin\n{PLUGIN}")
     cell = CHANGES["router 'of_plugin'"]()
-    (folder := tmp_path / cell.folder).mkdir()
-    write_config(cell, folder)
+    begin(cell, tmp_path)
     (tmp_path / "inner_plugin.py").write_text("# A comment.\ntwo = 2\n")
     assert state_of(cell, tmp_path).name == "open"
     (tmp_path / "inner_plugin.py").write_text("two = 3\n")
@@ -230,8 +228,7 @@ def test_changed_code_of_a_notebook_is_refused(name, tmp_path):
     cell = replace(CELL, variant=name)
     with forgotten(ROUTERS, MODELS):
         assert shell.run_cell(NOTEBOOK).success
-        (folder := tmp_path / cell.folder).mkdir()
-        write_config(cell, folder)
+        begin(cell, tmp_path)
         assert shell.run_cell(NOTEBOOK).success
         assert state_of(cell, tmp_path).name == "open"
         assert shell.run_cell(NOTEBOOK.replace("1.5", "2.5")).success

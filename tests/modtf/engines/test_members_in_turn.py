@@ -57,7 +57,7 @@ def test_a_killed_cell_resumes_to_the_same_results(tmp_path):
     cell = a_cell()
     whole = run_cell(cell, tmp_path / "whole", verbose=False)
     with pytest.raises(KeyboardInterrupt):
-        run_cell(cell, tmp_path / "again", verbose=False, callbacks=[Killed()])
+        run_cell(cell, tmp_path / "again", verbose=False, callbacks=[Killed(training=1)])
     parts = tmp_path / "again" / cell.folder / "members"
     assert (parts / "task0_seed0" / "results.csv").exists()
     assert (parts / "task1_seed2" / "checkpoint.npz").exists()
@@ -135,7 +135,7 @@ def test_what_a_member_left_is_its_own_and_as_it_was_written_or_not_taken(tmp_pa
     cells = [a_cell(), replace(a_cell(), width=5)]
     for cell in cells:
         with pytest.raises(KeyboardInterrupt):
-            run_cell(cell, tmp_path, verbose=False, callbacks=[Killed()])
+            run_cell(cell, tmp_path, verbose=False, callbacks=[Killed(training=1)])
     first, other = (tmp_path / cell.folder / "members" / "task0_seed0" for cell in cells)
     table = first / "history.csv"
     before = table.read_text()

@@ -51,7 +51,7 @@ def test_a_killed_cell_goes_on_to_the_same_results(variant, tmp_path):
     cell = cell_of(variant, ((0, 0), (1, 0)))
     modtf.run_cell(cell, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        modtf.run_cell(cell, tmp_path / "again", callbacks=[Killed()])
+        modtf.run_cell(cell, tmp_path / "again", callbacks=[Killed(training=1)])
     assert (tmp_path / "again" / cell.folder / "members" / "task1_seed0" / "checkpoint.npz").exists()
     modtf.run_cell(cell, tmp_path / "again")
     whole, again = (modtf.load_results([str(tmp_path / name)]) for name in ("whole", "again"))

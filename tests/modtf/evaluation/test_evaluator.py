@@ -140,7 +140,7 @@ def test_a_diverged_member_is_nan_and_leaves_the_others_alone(population, sizes)
 
 def test_a_diverged_member_is_nan_where_fixed_routing_hides_it(small_sizes):
     """Its p stays one-hot, which counted as perfect measures in the means over members."""
-    population = Population.of([TASK, TASK.replace(data_seed=1)], [0, 1])
+    population = Population.of([Task(), Task(data_seed=1)], [0, 1])
     model = built(population, "gt_modular", 4)
     for variable in model.trainable_variables:
         values = variable.numpy()

@@ -1,8 +1,8 @@
 """Training and evaluating on data that the compiled programs make: the numbers of the host's data."""
 
-import keras
 import numpy as np
 import pytest
+from interrupted import Killed
 
 import modtf
 from modtf import Task, build, train
@@ -12,14 +12,6 @@ from modtf.tasks.families import FAMILIES
 
 pytestmark = pytest.mark.xla
 TASKS = [Task(num_rules=2, data_seed=i) for i in range(2)]
-
-
-class Kill(keras.callbacks.Callback):
-    """Ends a training by an exception before its second epoch."""
-
-    def on_epoch_begin(self, epoch, logs=None):
-        if epoch == 1:
-            raise KeyboardInterrupt
 
 
 def trained(data, sizes, checkpoint=None, callbacks=()):
@@ -46,7 +38,7 @@ def test_as_on_the_host_also_where_it_was_interrupted(small_sizes, tmp_path):
         assert host == pytest.approx(device, abs=1e-6)
     path = tmp_path / "checkpoint.npz"
     with pytest.raises(KeyboardInterrupt):
-        trained("device", small_sizes, path, [Kill()])
+        trained("device", small_sizes, path, [Killed()])
     np.testing.assert_equal(trained("device", small_sizes, path)[2], found)
 
 

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 from fuzzing import BeginsError
+from interrupted import Killed
 from keras import ops
 
 import modtf
@@ -146,14 +147,6 @@ def test_an_evaluation_reads_the_training_data_of_the_training(own, small_sizes)
     assert [other["loss_train_data"] == scores["loss_train_data"] for other in others] == [True, False]
 
 
-class Kill(keras.callbacks.Callback):
-    """Ends a training by an exception before its third epoch."""
-
-    def on_epoch_begin(self, epoch, logs=None):
-        if epoch == 2:
-            raise KeyboardInterrupt
-
-
 @pytest.mark.slow
 def test_an_interrupted_training_resumes(tmp_path, small_sizes):
     """A user's model, which has no weights when the checkpoint is read."""
@@ -166,7 +159,7 @@ def test_an_interrupted_training_resumes(tmp_path, small_sizes):
         model = OwnModel(3, 3)
         if name == "interrupted":
             with pytest.raises(KeyboardInterrupt):
-                train(model, task, 8, callbacks=[Kill()], **options)
+                train(model, task, 8, callbacks=[Killed(epoch=2)], **options)
             model = OwnModel(3, 3)
         history = train(model, task, 8, **options)
         assert history.epoch == ([0, 1, 2, 3] if name == "whole" else [2, 3])

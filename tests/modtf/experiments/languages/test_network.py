@@ -1,5 +1,7 @@
 """The language model against a plain NumPy forward pass, and its routers."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ WIDTH, HEADS, LENGTH = 8, 2, 63
 TASK = modtf.Task("languages", languages=3, vocabulary=24)
 
 
+@cache
 def batch(tasks, count=5, split="train", **how):
     return next(iter(modtf.stream(tasks, count, split, **how)))
 
@@ -71,7 +74,7 @@ def forward(weights, words, rule, route, modules):
 )
 def test_a_plain_forward_pass(variant):
     """Two members, and a document longer than those of training."""
-    tasks = [TASK, TASK.replace(data_seed=1)]
+    tasks = (TASK, TASK.replace(data_seed=1))
     model = modtf.build(tasks, variant, WIDTH, seed=[4, 5])
     features, _ = batch(tasks, 2, "test", condition="long")
     outputs = model(features)

@@ -24,8 +24,8 @@ HOLDS = {  # for spots (row, column)
 }
 
 
-def read(objects, count=1, split="train", batch_size=48, **options):
-    task = modtf.Task("sqoop", objects=objects, **FEW)
+def read(objects, count=1, split="train", batch_size=48, side=64, **options):
+    task = modtf.Task("sqoop", objects=objects, side=side, **FEW)
     elements = list(islice(modtf.stream(task, batch_size, split, **options), count))
     parts = zip(*((f["inputs"], f["rule"], y) for f, y in elements), strict=True)
     return tuple(np.concatenate([np.asarray(part) for part in each]) for each in parts)
@@ -79,9 +79,8 @@ def test_training_pairs_are_few_and_novel_ones_are_the_rest():
 def test_an_epoch_has_every_pair_as_often(split, condition):
     """Half the answers to every pair are yes. Relations are even. An evaluation has 12,600 examples."""
     count = FEW["examples"] if split == "train" else 12_600
-    options = {"condition": condition} if condition else {}
-    size = count // 4
-    _, rules, target = read(2, 4, split, size, **options)
+    options: dict[str, Any] = {"condition": condition} if condition else {}
+    _, rules, target = read(2, 4, split, count // 4, side=32, **options)
     listed = pairs(8, 1, 0)
     expected = listed[8:] if condition == "novel" else listed[:8]
     for answer in (0, 1):

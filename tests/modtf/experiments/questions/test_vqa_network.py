@@ -1,5 +1,7 @@
 """The networks of VQA-MNIST: hard routing equal to the mixture, a plain form."""
 
+from functools import cache
+
 import keras
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ def task_of(question):
     return modtf.Task("vqa_mnist", question=question, examples=2520)
 
 
+@cache
 def batch(question, size=12):
     return next(iter(modtf.stream(task_of(question), size)))
 

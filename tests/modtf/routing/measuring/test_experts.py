@@ -146,7 +146,6 @@ def test_chunks_and_bfloat16(routing):
         ({"shared": [9]}, "shared holds 9"),
         ({"shared": [0, 2]}, "no expert was chosen"),
         ({"experts": [[0, 1], [2, 2]], "labels": [0, 1]}, "Token 1 of layer 0 was sent to expert 2 twice"),
-        ({"activations": np.eye(3)}, "Give exactly one of activations, experts"),
         ({"experts": None}, "Give exactly one of activations, experts"),
         ({"experts": None, "activations": np.eye(3)}, "apply to experts only"),
         ({"from_logits": True}, "to which from_logits and top_k do not apply"),
