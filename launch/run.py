@@ -173,11 +173,7 @@ def announce(plain: Sequence[Cell], label: str, out: Path, values: flags.FlagVal
 
 
 def train(
-    cells: Sequence[Cell],
-    unfinished: Sequence[Cell],
-    out: Path,
-    configuration: str,
-    values: flags.FlagValues,
+    cells: Sequence[Cell], unfinished: Sequence[Cell], out: Path, configuration: str, values: flags.FlagValues
 ) -> list[Cell]:
     """Train the unfinished cells, registered models first; return those that cannot be built or have failed.
 

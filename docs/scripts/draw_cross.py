@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 from draw_misrouting import RIGHT, evaluated
 from draw_misrouting import read as read
-from sources import archive, label
+from sources import ENDS, archive, label, ratio_of
 
 import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.learned import final_performance
-from modtf.analysis.pairs import ratios_to
 from modtf.analysis.trained import stands_on
 from modtf.datasets.families.mlp import Affine
 from modtf.pages.text import markdown_table, with_interval
@@ -26,7 +25,7 @@ RULES, WRONG = "perfect routing", "a tenth misrouted"
 ROUTINGS = {RULES: RIGHT, WRONG: TENTH}
 WAYS = ((RULES, RULES), (WRONG, WRONG), (WRONG, RULES), (RULES, WRONG))  # in training and in evaluation
 TASKS = range(10, 15)  # under a cosine schedule
-ENDS, SHARES = ["mean", "low", "high"], ["share", "share_low", "share_high"]
+SHARES = ["share", "share_low", "share_high"]
 STARTS = ("perfect", TENTH)  # their names among the rates
 
 
@@ -50,8 +49,8 @@ def cross(study: modtf.Study, name: str = "misrouting") -> pd.DataFrame:
         for where, (trained, asked) in product((IN, OUT), WAYS):
             here = rows[rows["distribution"] == where]
             same, best = (_pair(here, *ways) for ways in ((trained, asked), (RULES, RULES)))
-            [ends] = ratios_to(same, best, level=part.level)[ENDS].to_dict("records")
-            [share] = 100 * ratios_to(same, constant, level=part.level)[ENDS].to_numpy()
+            ends = dict(zip(ENDS, ratio_of(same, best, part.level), strict=True))
+            share = 100 * ratio_of(same, constant, part.level)
             ends |= dict(zip(SHARES, share, strict=True)) | {"loss": same["value"].mean()}
             shared = {"kind": label(part), "distribution": where, "trained": trained, "asked": asked}
             found.append(shared | ends)

@@ -6,19 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from draw_cross import ENDS, RULES, WRONG, best_constant, cross
+from draw_cross import RULES, WRONG, best_constant, cross
 from draw_language_parts import losses as language_losses
 from draw_open_questions import losses, models
 from draw_orders import models as language_models
 from draw_seeds import agreement
 from learning_curves import examples_of
 from matplotlib.figure import Figure
-from sources import IMAGES, archive, forest, label, save
+from sources import ENDS, IMAGES, archive, forest, label, ratio_of, save
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.claims import mean_evidence
-from modtf.analysis.pairs import ratios_to
 from modtf.analysis.tracking import BY_RULES
 from modtf.experiments.modarch.fixed_routing import Routing, fixed_rows, select
 from modtf.pages.text import markdown_table, with_interval
@@ -268,8 +267,7 @@ def _against(rows: pd.DataFrame, variant: str, other: str) -> Ends:
 
 def _ends(rows: pd.DataFrame, others: pd.DataFrame) -> Ends:
     """Return the ratio of two tables on the same tasks, with its interval."""
-    [row] = ratios_to(rows, others)[ENDS].to_numpy()
-    return tuple(map(float, row))
+    return tuple(map(float, ratio_of(rows, others)))
 
 
 def _fixed(part: modtf.Study, which: Routing, where: str = IN) -> pd.DataFrame:

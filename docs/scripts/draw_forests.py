@@ -21,10 +21,7 @@ VERDICTS = {
 }  # fmt: skip
 PERFECT = collections.defaultdict(str, {"spread 0": "weighted"})  # sampling does not change it
 ENDS = re.compile(r"([\d.]+) \(([\d.]+) to ([\d.]+)\)")
-ROUTERS = {
-    "regression": "routers_results_cosine_03.csv",
-    "classification": "routers_results_cosine_05.csv",
-}
+ROUTERS = {"regression": "routers_results_cosine_03.csv", "classification": "routers_results_cosine_05.csv"}
 
 
 def rows_of(name: str) -> list[dict[str, str]]:

@@ -10,15 +10,15 @@ docs/studies/languages_registered.md is the design.
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from scipy.stats import ttest_1samp
-from sources import RESULTS, archive, study_file
+from sources import ENDS, RESULTS, archive, folder_names, interval_of, ratio_of, study_file
 
 import modtf
 from modtf.analysis.intervals import LEVEL, intervals
-from modtf.analysis.pairs import ratios_to
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.families import FAMILIES, IID
 
@@ -26,14 +26,13 @@ CROSSED = RESULTS / "languages_crossed.csv.gz"
 RIGHT, TENTH, HALF = "the oracle's routing", "a tenth of the tokens wrong", "half of each weight wrong"
 ROUTINGS = {(0.0, False): RIGHT, (0.1, True): TENTH, (0.5, False): HALF}
 BESIDE_TOTAL = ("monolithic", "uniform", "hash", "dense", "gt_modular")
-ENDS = ["mean", "low", "high"]
+read = partial(archive, "languages")
 
 
 def with_routers(rows: pd.DataFrame, reported: Iterable[tuple[str, modtf.Cell]]) -> pd.DataFrame:
     """Return the rows of the reported cells, with the names of these cells in a column `router`."""
     routers = {cell.folder: router for router, cell in reported}
-    folders = rows["folder"].astype(str).str.rsplit("/").str[-1]
-    return rows.assign(router=folders.map(routers)).dropna(subset="router")
+    return rows.assign(router=folder_names(rows).map(routers)).dropna(subset="router")
 
 
 def losses(name: str, part: str) -> pd.DataFrame:
@@ -63,7 +62,7 @@ def cross_table(rows: pd.DataFrame) -> str:
     for trained in ROUTINGS.values():
         for asked in ROUTINGS.values():
             cells = [with_interval(*table.loc[(trained, asked, name), ENDS], ".4f") for name in measures]
-            [ratio] = ratios_to(_pair(rows, trained, asked), best)[ENDS].to_numpy()
+            ratio = ratio_of(_pair(rows, trained, asked), best)
             lines.append([trained, asked, *cells, with_interval(*ratio)])
     header = ["trained with", "evaluated with", "loss", "out of distribution", "times the oracle's loss"]
     return markdown_table(header, lines, left=2)
@@ -73,9 +72,8 @@ def sampled_over_weighted(rows: pd.DataFrame) -> tuple[float, float, float, floa
     """Return the loss with a tenth sampled wrong over that with half of each weight wrong, in training and
     evaluation: mean, ends of the interval, and p."""
     pair = [_pair(rows, way, way) for way in (TENTH, HALF)]
-    [ends] = ratios_to(*pair)[ENDS].to_numpy()
     one, other = (part.sort_values("data_seed")["value"].to_numpy() for part in pair)
-    return *ends, float(ttest_1samp(np.log(one / other), 0).pvalue)
+    return *ratio_of(*pair), float(ttest_1samp(np.log(one / other), 0).pvalue)
 
 
 def _pair(rows: pd.DataFrame, trained: str, asked: str) -> pd.DataFrame:
@@ -106,10 +104,9 @@ def told(level: float = LEVEL) -> str:
     best, lines = known[known["router"] == "gt_modular"], []
     for name in dict.fromkeys(known["router"]):
         pair = [rows[rows["router"] == name] for rows in (known, hidden)]
-        cells = [_interval(rows, level) for rows in pair]
-        [ratio] = ratios_to(*pair, level=level)[ENDS].to_numpy()
-        [left] = ratios_to(best, pair[0], level=level)[ENDS].to_numpy()
-        times = (with_interval(*ends, ".2f") for ends in (ratio, left))
+        cells = [interval_of(rows, level) for rows in pair]
+        ratios = ratio_of(*pair, level), ratio_of(best, pair[0], level)
+        times = (with_interval(*ends, ".2f") for ends in ratios)
         lines.append([name, *(with_interval(*each, ".4f") for each in cells), *times])
     header = ["router", "told", "not told", "told over not told", "gt_modular, told, over it"]
     return markdown_table(header, lines)
@@ -119,21 +116,12 @@ def total(level: float = LEVEL) -> str:
     """Return the loss of a network without experts that is as large as all experts, over others', in
     Markdown."""
     large, others = losses("languages_total", "TOTAL"), losses("languages", "ROWS")
-    lines = [["all experts' size without experts", with_interval(*_interval(large, level), ".4f"), ""]]
+    lines = [["all experts' size without experts", with_interval(*interval_of(large, level), ".4f"), ""]]
     for name in BESIDE_TOTAL:
         rows = others[others["router"] == name]
-        [ratio] = ratios_to(large, rows, level=level)[ENDS].to_numpy()
-        lines.append([name, with_interval(*_interval(rows, level), ".4f"), with_interval(*ratio, ".2f")])
+        ratio = ratio_of(large, rows, level)
+        lines.append([name, with_interval(*interval_of(rows, level), ".4f"), with_interval(*ratio, ".2f")])
     return markdown_table(["network", "loss", "the first over it"], lines)
-
-
-def _interval(rows: pd.DataFrame, level: float) -> np.ndarray:
-    return intervals(rows, [], level=level)[ENDS].to_numpy()[0]
-
-
-def read() -> modtf.Study:
-    """Read the models of the first law."""
-    return archive("languages")
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
@@ -141,7 +129,3 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
     note = "Each model under its own routing and others. The oracle was trained once more for this table.\n\n"
     parts = [sizes(study.level), told(study.level), total(study.level)]
     return {"languages.md": [note + cross_table(crossed()), *parts]}
-
-
-if __name__ == "__main__":
-    print("\n\n".join(texts(read())["languages.md"]))

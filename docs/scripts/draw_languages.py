@@ -1,11 +1,12 @@
-"""Draw the figure of docs/language_family.md, and print its table: four routers on one corpus.
+"""Make the table and the figure of docs/language_family.md: four routers on one corpus.
 
     modtf run --arch=languages --variant=hash,top_2,switch,gt_modular --set training.steps=4000 \\
         --out=runs/judged
     modtf report --results=runs/judged --out=report --archive=docs/study/languages_four.zip
-    python docs/scripts/draw_languages.py
+    python docs/scripts/data.py draw_languages
 """
 
+from functools import partial
 from pathlib import Path
 
 from sources import IMAGES, archive, measures_table
@@ -14,10 +15,7 @@ import modtf
 from modtf.analysis.figures import FIGURES, Choice
 from modtf.pages.pictures import write_pngs
 
-
-def read() -> modtf.Study:
-    """Read the four models."""
-    return archive("languages_four")
+read = partial(archive, "languages_four")
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:
@@ -29,8 +27,3 @@ def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
     """Write the picture of the page."""
     [picture] = FIGURES["languages_training"](study, Choice())
     return write_pngs({"languages_training": picture}, folder)
-
-
-if __name__ == "__main__":
-    print("\n\n".join(texts(read())["language_family.md"]))
-    draw(read())

@@ -15,14 +15,7 @@ from modtf.analysis import IN, OUT
 from modtf.analysis.claims import decisive, letters, number_words
 from modtf.analysis.trained import stands_on, whole_kinds
 from modtf.experiments.modarch.claims.misrouting import BLOCKS, MARGIN, NARROWER
-from modtf.experiments.modarch.fixed_routing import (
-    WAYS,
-    distance,
-    effect,
-    fixed_rows,
-    saved,
-    times,
-)
+from modtf.experiments.modarch.fixed_routing import WAYS, distance, effect, fixed_rows, saved, times
 from modtf.metrics import inverse_mutual_information
 from modtf.models.routers.clamped import clamped_matrix
 from modtf.pages.text import markdown_table

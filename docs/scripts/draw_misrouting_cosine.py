@@ -10,12 +10,11 @@ from functools import partial
 
 import pandas as pd
 from draw_cosine import rates, trial_losses
-from draw_cross import ENDS, best_constant, cross, cross_table
+from draw_cross import best_constant, cross, cross_table
 from draw_misrouting import costs, halved, verdicts
-from sources import RESULTS, WHERE, archive, label, split, study_file, titled
+from sources import RESULTS, WHERE, archive, label, ratio_of, split, study_file, titled
 
 import modtf
-from modtf.analysis.pairs import ratios_to
 from modtf.analysis.trained import stands_on
 from modtf.experiments.modarch.fixed_routing import WAYS, fixed_rows
 from modtf.pages.text import markdown_table, with_interval
@@ -41,10 +40,8 @@ def shares(study: modtf.Study) -> str:
                 (fixed["matrix"] == matrix) & (fixed["amount"] == amount) & (fixed["sampled"] == way)
             ]
             if len(same):
-                ratios = [
-                    ratios_to(half, constant, level=part.level)[ENDS].to_numpy() for half in split(same)
-                ]
-                cells = [with_interval(*100 * ends, ".2g") for [ends] in ratios]
+                ratios = [ratio_of(half, constant, part.level) for half in split(same)]
+                cells = [with_interval(*100 * ends, ".2g") for ends in ratios]
                 rows.append([label(part), f"{matrix} {amount:g}", WAYS[way], *cells])
     return markdown_table(["task type", "matrix", "routing", *WHERE.values()], rows, left=3)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from learning_curves import ENDS, ORACLE, examples_of
+from learning_curves import ORACLE, examples_of
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 from scipy import stats
-from sources import IMAGES, archive
+from sources import ENDS, IMAGES, archive
 
 import modtf
 from modtf.analysis.figures.layout import Look, by_variant, joined, panels

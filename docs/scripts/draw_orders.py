@@ -4,10 +4,11 @@ The pages are docs/languages.md and docs/languages_order.md.
 
     modtf report --results=studies/languages --out=report --archive=docs/study/languages.zip
     modtf report --results=studies/rules --out=report --archive=docs/study/languages_rules.zip
+    python docs/scripts/data.py draw_orders
     python docs/scripts/draw_orders.py studies/languages_search studies/languages
 
 docs/studies/languages_registered.md is the design. The statistics were written before any result was known.
-Given the folders of both studies, the script first writes the reference results of the language card.
+Given the folders of both studies, the script writes the reference results of the language card.
 """
 
 import sys
@@ -22,7 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import NDArray
 from scipy.stats import rankdata, ttest_1samp
-from sources import IMAGES, archive, save, study_file
+from sources import ENDS, IMAGES, archive, interval_of, save, study_file
 
 import modtf
 from modtf.analysis import IN
@@ -61,6 +62,7 @@ TOLD = {
 }
 COLOURS = {8: "#0072B2", 4: "#009E73", 2: "#E69F00", 1: "#CC79A7"}  # by the number of active experts
 Array = NDArray[np.float64]
+read = partial(archive, "languages")
 
 
 def spearman(first: Array, second: Array, group: Array | None = None) -> float:
@@ -160,11 +162,6 @@ def chance(statistic: Callable[[Array], float], values: Array, group: Array | No
             mixed[group == name] = generator.permutation(values[group == name])
         reached += abs(statistic(mixed)) >= least - 1e-12
     return (1 + reached) / (1 + PERMUTATIONS)
-
-
-def read() -> modtf.Study:
-    """Read the trained language models of the first law."""
-    return archive("languages")
 
 
 def write_reference(searched: Path, studied: Path) -> None:
@@ -291,12 +288,17 @@ def secondary(found: pd.DataFrame, level: float) -> str:
     best = max(explained, key=explained.__getitem__)
     single = means.index[number == 1]
     losses = found.pivot(index="data_seed", columns="router", values="loss")
-    hashed = pd.DataFrame({"value": losses[single].mean(axis=1) - losses["hash"]}).reset_index()
-    [difference] = intervals(hashed, [], "value", level).itertuples()
+
+    def over_corpora(values: pd.Series) -> Array:
+        """Return the mean with its interval."""
+        return interval_of(values.rename("value").reset_index(), level)
+
+    less_hash = losses[single].mean(axis=1) - losses["hash"]
+    stable_less_hash = losses[single.drop(UNSTABLE)].mean(axis=1) - losses["hash"]
     wrong = sampled_over_weighted(crossed())
     p = [
         chance(lambda mixed: spearman(bits, mixed, number), values, number),
-        float(ttest_1samp(hashed["value"], 0).pvalue),
+        float(ttest_1samp(less_hash, 0).pvalue),
         wrong[-1],
         # one-sided: a line that predicts worse than the mean is no evidence
         chance(lambda mixed: max(0.0, *(held_out(means[name].to_numpy(), mixed) for name in names)), values),
@@ -308,14 +310,10 @@ def secondary(found: pd.DataFrame, level: float) -> str:
     low, high = np.quantile([spearman(bits[d], values[d], number[d]) for d in drawn], [0.025, 0.975])
     rows = [
         ["language bits against loss", f"{spearman(bits, values):+.2f}", "-"],
-        [
-            "the same at equal numbers of active experts",
-            with_interval(rho, low, high),
-            corrected[0],
-        ],
+        ["the same at equal numbers of active experts", with_interval(rho, low, high), corrected[0]],
         [
             f"loss of {len(single)} learned routers with one active expert, less that of hash",
-            with_interval(difference.mean, difference.low, difference.high, "+.4f"),
+            with_interval(*over_corpora(less_hash), "+.4f"),
             corrected[1],
         ],
         [
@@ -325,19 +323,18 @@ def secondary(found: pd.DataFrame, level: float) -> str:
         ],
         [f"best held-out statistic: {best}", f"R2 {explained[best]:.2f}", corrected[3]],
         *([f"held-out R2 of {name}", f"{value:.2f}", "-"] for name, value in explained.items()),
+        [
+            f"loss of those with one active expert, less that of hash, without {UNSTABLE}",
+            with_interval(*over_corpora(stable_less_hash), "+.4f"),
+            "-",
+        ],
     ]
     others = means.index != UNSTABLE
-    kept = pd.DataFrame({"value": losses[single.drop(UNSTABLE)].mean(axis=1) - losses["hash"]}).reset_index()
-    [each] = intervals(kept, [], "value", level).itertuples()
-    ends = with_interval(each.mean, each.low, each.high, "+.4f")
-    rows.append([f"loss of those with one active expert, less that of hash, without {UNSTABLE}", ends, "-"])
     for name in names:
         value = held_out(means[name].to_numpy()[others], values[others])
         rows.append([f"held-out R2 of {name}, without {UNSTABLE}", f"{value:.2f}", "-"])
     for name in ("dense", "hash", "monolithic"):
-        ratios = pd.DataFrame({"value": np.log(losses["gt_modular"] / losses[name])}).reset_index()
-        [each] = intervals(ratios, [], "value", level).itertuples()
-        ends = np.exp([each.mean, each.low, each.high])
+        ends = np.exp(over_corpora(np.log(losses["gt_modular"] / losses[name])))
         rows.append([f"loss of gt_modular over that of {name}", with_interval(*ends), "-"])
     return markdown_table(["quantity", "value", "p, Holm"], rows)
 
@@ -357,7 +354,7 @@ def picture(found: pd.DataFrame, level: float) -> Figure:
     groups = [(f"{k:g} active", colour, learned & (active(means) == k)) for k, colour in COLOURS.items()]
     for label, colour, chosen in [*groups, ("for comparison", "#555555", ~learned)]:
         for place, name in enumerate(means.index[chosen]):
-            mean, low, high = ends.loc[name, ["mean", "low", "high"]]
+            mean, low, high = ends.loc[name, ENDS]
             axes.errorbar(
                 bits[name], mean, yerr=[[mean - low], [high - mean]], fmt="o", color=colour, ms=5,
                 label=None if place else label,
@@ -429,7 +426,4 @@ def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        write_reference(*map(Path, sys.argv[1:3]))
-    print("\n\n".join(table for tables in texts(read()).values() for table in tables))
-    draw(read())
+    write_reference(*map(Path, sys.argv[1:3]))

@@ -20,13 +20,9 @@ from modtf.tasks.families import IID
 
 MARGINS = {"collapse_avg": 0.05, "alignment": 0.05}  # margins of equivalence
 SHOWN = (0, 1_250, 6_250, 12_500, 25_000)  # steps
-CHOICES = {"8": "dense", "2": "top-2", "1": "top-1"}
-BALANCES = {"none": "", "auxiliary": ", penalty", "bias": ", bias"}
-REFERENCES = {
-    ("0.0", "weighted"): "perfect",
-    ("0.875", "weighted"): "uniform",
-    ("0.875", "sampled"): "sampled at random",
-}
+factors = study_file("factors")
+#: amount of `spread`, and the way of routing -> name
+REFERENCES = {(str(amount), WAYS[hard]): name for name, (_, amount, hard) in factors.REFERENCES.items()}
 BALANCED = [("dense, penalty", "dense"), ("top-2, penalty", "top-2"), ("top-2, bias", "top-2")]
 BALANCED += [("top-1, penalty", "top-1"), ("top-1, bias", "top-1"), ("top-1, penalty", "top-1, bias")]
 SPARSE = [(f"{few}{how}", f"{more}{how}") for how in ("", ", penalty", ", bias")
@@ -40,7 +36,7 @@ SCOPES = [("top-1, penalty a sequence", "top-1, penalty")]
 
 def read() -> modtf.Study:
     """Return all models of complete task types; those of fixed routing in the rnn are from `misrouting`."""
-    trained = whole_kinds(find_cells(RESULTS / "factors.zip"), study_file("factors").factors())
+    trained = whole_kinds(find_cells(RESULTS / "factors.zip"), factors.factors())
     given = [cell for cell in find_cells(RESULTS / "misrouting.zip") if cell.cell["arch"] == "rnn"]
     return modtf.Study.read([*trained, *filter(_stands_for_itself, given)])
 
@@ -64,7 +60,7 @@ def short(router: str, options: str) -> str:
         return f"twin, {way}, {Path(found['of']).name}" if "of" in found else REFERENCES[found["amount"], way]
     if router == "expert_choice":
         return f"expert choice {float(found['capacity']):g}"
-    name = CHOICES[found["k"]] + BALANCES[found["balance"]]
+    name = factors.CHOICES[int(found["k"])] + factors.BALANCES[found["balance"]]
     name += " a sequence" * (found.get("scope") == "sequence")
     return f"{name}; {found['trainer.start']} start" if "trainer.start" in found else name
 

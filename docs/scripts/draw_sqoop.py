@@ -10,8 +10,7 @@ from itertools import product
 from pathlib import Path
 
 import pandas as pd
-from draw_vqa import SMALLEST, compared, gain_of, rates_of
-from matplotlib.figure import Figure
+from draw_vqa import SMALLEST, compared, gain_of, rates_of, samples
 from sources import IMAGES, RESULTS, archive, study_file
 
 import modtf
@@ -19,7 +18,6 @@ from modtf.analysis import IN, OUT
 from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import match_members, smallest_gain
-from modtf.experiments.questions.examples import SHOWN, examples, show
 from modtf.experiments.questions.sets import PLAIN, TREES
 from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table, with_interval
@@ -140,15 +138,6 @@ def draw(studies: tuple[modtf.Study, modtf.Study], folder: Path = IMAGES) -> lis
     return write_pngs({"sqoop_long_accuracy": studies[1].figure("sqoop_accuracy")[0]}, folder)
 
 
-def samples(path: Path) -> None:
-    """Write a row of examples with five objects and one with two, each with its question and answer."""
-    figure = Figure(figsize=(1.25 * SHOWN, 3.2), dpi=100, layout="constrained")
-    for row, objects in zip(figure.subplots(2, SHOWN), (5, 2), strict=True):
-        for axes, (image, *text) in zip(row, examples(modtf.Task("sqoop", objects=objects)), strict=True):
-            show(axes, image, " ".join(text))
-        row[0].set_ylabel(f"{objects} objects", weight="bold")
-    figure.savefig(path)
-
-
 if __name__ == "__main__":
-    samples(IMAGES / "sqoop_samples.png")
+    each = {f"{objects} objects": modtf.Task("sqoop", objects=objects) for objects in (5, 2)}
+    samples(IMAGES / "sqoop_samples.png", each, 3.2)

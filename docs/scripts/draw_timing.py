@@ -1,9 +1,9 @@
-"""Draw the figure of docs/timing.md, and print its tables: when must routing be right?
+"""Make the tables and the figure of docs/timing.md: when must routing be right?
 
     python docs/scripts/write_search.py studies/timing_search docs/study/timing_search.csv.gz
     python docs/scripts/evaluate_misrouting.py studies/timing docs/study/timing_crossed.csv.gz
     modtf report --results=studies/timing --out=report --archive=docs/study/timing.zip
-    python docs/scripts/draw_timing.py
+    python docs/scripts/data.py draw_timing
 
 docs/studies/timing_registered.md is the design. Arms that are not trained have no row.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.axes import Axes
-from sources import IMAGES, RESULTS, archive, study_file
+from sources import ENDS, IMAGES, RESULTS, archive, folder_names, study_file
 
 import modtf
 from modtf.analysis import kind_label
@@ -27,13 +27,8 @@ from modtf.pages.pictures import Picture, write_pngs
 from modtf.pages.text import markdown_table, with_interval
 
 RIGHT, WRONG = "perfect", "wrong"  # routing in evaluation
-ENDS = ["mean", "low", "high"]
 COLUMNS = ["setting", "where", "share", "amount", "of_rate", "asked", "data_seed", "seed", "value"]
-
-
-def read() -> modtf.Study:
-    """Return the arms that are trained."""
-    return archive("timing")
+read = partial(archive, "timing")
 
 
 def losses(study: modtf.Study) -> pd.DataFrame:
@@ -45,7 +40,7 @@ def losses(study: modtf.Study) -> pd.DataFrame:
     """
     arms = {cell.folder: arm for _, arm, cell in study_file("timing").reported()}
     own = final_performance(study)
-    own = own.assign(cell=own["folder"].astype(str).str.rsplit("/").str[-1], asked=RIGHT)
+    own = own.assign(cell=folder_names(own), asked=RIGHT)
     crossed = pd.read_csv(RESULTS / "timing_crossed.csv.gz")
     crossed = crossed[crossed["measure"].isin(["loss", "error"])]
     crossed = crossed[crossed["measure"].eq("error") == crossed["setting"].eq("classification")]
@@ -141,8 +136,3 @@ def texts(study: modtf.Study) -> dict[str, list[str]]:
 def draw(study: modtf.Study, folder: Path = IMAGES) -> list[Path]:
     """Write the picture of the page."""
     return write_pngs({"timing": picture(study, losses(study))}, folder)
-
-
-if __name__ == "__main__":
-    print("\n\n".join(texts(read())["timing.md"]))
-    draw(read())

@@ -204,16 +204,16 @@ def draw(studies: Studies, folder: Path = IMAGES) -> list[Path]:
     return write_pngs({"vqa_libraries": studies[0].figure("libraries_bars")[0]}, folder)
 
 
-def samples(path: Path) -> None:
-    """Write a row of examples for every question, each with its question and answer."""
-    figure = Figure(figsize=(1.25 * SHOWN, 6.6), dpi=100, layout="constrained")
-    for row, question in zip(figure.subplots(len(QUESTIONS), SHOWN), QUESTIONS, strict=True):
-        found = examples(modtf.Task("vqa_mnist", question=question))
-        for axes, (image, text, answer) in zip(row, found, strict=True):
-            show(axes, image, f"{text} {answer}")
-        row[0].set_ylabel(question, weight="bold")
+def samples(path: Path, tasks: Mapping[str, modtf.Task], height: float) -> None:
+    """Write a row of examples for every task, each with its question and answer."""
+    figure = Figure(figsize=(1.25 * SHOWN, height), dpi=100, layout="constrained")
+    for row, (name, task) in zip(figure.subplots(len(tasks), SHOWN), tasks.items(), strict=True):
+        for axes, (image, *text) in zip(row, examples(task), strict=True):
+            show(axes, image, " ".join(text))
+        row[0].set_ylabel(name, weight="bold")
     figure.savefig(path)
 
 
 if __name__ == "__main__":
-    samples(IMAGES / "vqa_samples.png")
+    each = {question: modtf.Task("vqa_mnist", question=question) for question in QUESTIONS}
+    samples(IMAGES / "vqa_samples.png", each, 6.6)

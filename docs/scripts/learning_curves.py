@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from sources import ENDS
 
 from modtf.analysis.intervals import intervals
 from modtf.pages.text import short_number, with_interval
 
 ORACLE = "gt_modular"
-ENDS = ["mean", "low", "high"]
 
 
 def examples_needed(sizes: Sequence[float], losses: Sequence[float], target: float) -> float:

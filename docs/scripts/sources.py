@@ -5,13 +5,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 import modtf
 from modtf.analysis import IN, OUT, kind_label
+from modtf.analysis.intervals import LEVEL, intervals
+from modtf.analysis.pairs import ratios_to
 from modtf.analysis.table import table_cells
 from modtf.analysis.trained import stands_on
 from modtf.pages.text import markdown_table
@@ -19,6 +23,7 @@ from modtf.pages.text import markdown_table
 DOCS = Path(__file__).parents[1]
 RESULTS, IMAGES = DOCS / "study", DOCS / "images"
 WHERE = {"in": IN, "out": OUT}
+ENDS = ["mean", "low", "high"]  # columns of an interval
 
 
 def archive(*names: str) -> modtf.Study:
@@ -30,6 +35,23 @@ def study_file(name: str) -> ModuleType:
     """Return a file of docs/studies as a module."""
     modtf.load_plugin(DOCS / "studies" / f"{name}.py")
     return sys.modules[name]
+
+
+def interval_of(rows: pd.DataFrame, level: float = LEVEL) -> NDArray[np.float64]:
+    """Return the mean of `value` over tasks, and the ends of its interval."""
+    [ends] = intervals(rows, [], level=level)[ENDS].to_numpy(float)
+    return ends
+
+
+def ratio_of(rows: pd.DataFrame, others: pd.DataFrame, level: float = LEVEL) -> NDArray[np.float64]:
+    """Return the geometric mean of the ratios of two tables on the same tasks, with the interval's ends."""
+    [ends] = ratios_to(rows, others, level=level)[ENDS].to_numpy(float)
+    return ends
+
+
+def folder_names(rows: pd.DataFrame) -> pd.Series:
+    """Return the names of the folders of the rows' cells."""
+    return rows["folder"].astype(str).str.rsplit("/").str[-1]
 
 
 def label(part: modtf.Study) -> str:

@@ -2,7 +2,7 @@
 
     modtf sweep --study=docs/studies/timing.py:search --out=studies/timing_search
     modtf sweep --study=docs/studies/timing.py --out=studies/timing
-    python docs/scripts/draw_timing.py studies/timing_search studies/timing
+    python docs/scripts/data.py draw_timing
 
 The MLP in both settings, R = M = 8, width 32, 10,000 steps, a learning rate that falls to 0 as a cosine.
 `docs/studies/timing_registered.md` holds the design, which was committed before any training. An arm is wrong

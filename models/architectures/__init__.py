@@ -30,9 +30,7 @@ def check_architecture(name: str, architecture: Any) -> None:
 
 NAMES = ("mlp", "mha", "rnn")
 ARCHITECTURES: Registry[type["ModularModel"]] = Registry(
-    "architecture",
-    {name: f"modtf.models.architectures.{name}" for name in NAMES},
-    check_architecture,
+    "architecture", {name: f"modtf.models.architectures.{name}" for name in NAMES}, check_architecture
 )
 
 

@@ -307,12 +307,11 @@ def together(**axes: Any) -> Grid:
         >>> [dict(point) for point in together(num_rules=[2, 32], width=[32, 512])]
         [{'num_rules': 2, 'width': 32}, {'num_rules': 32, 'width': 512}]
     """
-    lengths = {name: len(_choices(values)) for name, values in axes.items()}
+    choices = [_choices(values) for values in axes.values()]
+    lengths = dict(zip(axes, map(len, choices), strict=True))
     if len(set(lengths.values())) > 1:
         raise ValueError(f"Axes that vary together must have as many values each, received {lengths}.")
-    return Grid(
-        [dict(zip(axes, row, strict=True)) for row in zip(*map(_choices, axes.values()), strict=True)]
-    )
+    return Grid([dict(zip(axes, row, strict=True)) for row in zip(*choices, strict=True)])
 
 
 def shard_of(items: Sequence[T], shard: str) -> list[T]:

@@ -40,6 +40,15 @@ def tail_of(evaluations: Any) -> Any:
     return evaluations[-tail_length(len(evaluations) - 1) :]
 
 
+def final_of(evaluations: Any, scheduled: bool) -> Any:
+    """Return the last of all evaluations, in order, by which trained models are compared.
+
+    If the learning rate has a schedule, it is the last one, because before it large rates are still behind.
+    At a constant rate it is the default "tail".
+    """
+    return evaluations[-1:] if scheduled else tail_of(evaluations)
+
+
 #: fields added after the first published results -> their defaults
 LATER: dict[str, Any] = {
     "optimizer": "adam", "momentum": 0.0, "schedule": None, "weight_decay": 0.0, "tail": 0,

@@ -3,7 +3,7 @@
 import fnmatch
 import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,16 +26,18 @@ def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
-def load(path: Path, say: Callable[[str], object] = print) -> Arrays | None:
+def load(path: Path) -> Arrays | None:
     """Return the arrays of a checkpoint; None if there is none, or if it is damaged.
 
-    A damaged file is removed. `say` receives one line about it.
+    A damaged file is removed, and a line about it printed.
     """
+    if not path.exists():
+        return None
     try:
-        return _read(path) if path.exists() else None
+        return _read(path)
     except DamagedError as error:
         path.unlink(missing_ok=True)
-        say(f"{error}. Training starts from the beginning.")
+        print(f"{error}. Training starts from the beginning.")
         return None
 
 
@@ -54,10 +56,7 @@ def remove_checkpoints(folder: Path) -> None:
 
 
 def _read(path: Path) -> Arrays:
-    try:
-        content = regular_file(path, math.inf).read_bytes()  # other errors mean no damage: the file must stay
-    except FileNotFoundError as error:
-        raise DamagedError(f"The checkpoint {path} is missing") from error
+    content = regular_file(path, math.inf).read_bytes()  # its errors mean no damage: the file must stay
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as saved:
             return dict(saved)

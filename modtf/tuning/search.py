@@ -182,7 +182,7 @@ def begin_lists(searches: Iterable[Search], out: str | Path, limit: int | None) 
     for search in searches:
         known = search.settings(out)
         number = limit and max(limit, len(known))
-        listed = list(search.list_settings(number))
+        listed = search.list_settings(number)
         settings = [*known, *(values for values in listed if values not in known)][:number]
         search.write(out, settings)
         for values in settings:

@@ -17,7 +17,7 @@ from modtf.results.schema import HISTORY, read_values
 from modtf.studies.grid import OPTIONS
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import IID
-from modtf.tasks.protocol import tail_of
+from modtf.tasks.protocol import final_of
 from modtf.tuning.search import (
     EPOCHS,
     LEARNING_RATE,
@@ -67,10 +67,8 @@ def best_trial(trials: Sequence[Trial]) -> Trial | None:
 def validation(cell: Cell, folder: str | Path) -> np.ndarray:
     """Return every member's validation score `[P]` at the end of training. It uses no test data.
 
-    The score is loss, or error in percent. If the learning rate has a schedule, it is that after the last
-    step, because before large rates are still behind. At a constant rate it is the mean over the last ten
-    evaluations, at most the last half of them. It is not finite for members that diverged. Raise
-    `ValueError` if the folder's history belongs to another cell.
+    The score is loss, or error in percent: the mean over the evaluations of `final_of`. It is not finite for
+    members that diverged. Raise `ValueError` if the folder's history belongs to another cell.
     """
     path = Path(folder, HISTORY)
     frame = read_values(path)
@@ -78,8 +76,7 @@ def validation(cell: Cell, folder: str | Path) -> np.ndarray:
     table = frame.pivot(index=SEEDS, columns="step", values="value")
     if set(table.index) != set(cell.members) or not max(table.columns, default=0):
         raise ValueError(f"{path} does not belong to its cell. Remove its folder and run the cell again.")
-    steps = sorted(table.columns)
-    used = steps[-1:] if cell.protocol.training.schedule else tail_of(steps)
+    used = final_of(table.columns, bool(cell.protocol.training.schedule))
     return table.loc[list(cell.members), used].to_numpy(np.float64).mean(axis=1)
 
 

@@ -28,7 +28,7 @@ from modtf.pages.text import listing, markdown_table, text_table
 from modtf.results.schema import KIND
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import IID
-from modtf.tasks.protocol import tail_of
+from modtf.tasks.protocol import final_of
 
 MODEL = [*KIND, "width", "variant", "data_seed", "seed"]  # identify a model
 SIZES = range(1, LONGEST + 1)
@@ -117,20 +117,12 @@ def _most_accurate(variants: list[str], study: TrainedModels) -> str:
         rows = _in_distribution(study.results, variants)
     model = [name for name in MODEL if name != "variant" and name in rows]
     by_step = rows.sort_values("step").groupby([*model, "variant"], observed=True)["value"]
-    # under a schedule only the last step counts
-    ends = by_step.agg(_last if study.checkpoint == "last" else _of_tail)
+    scheduled = study.checkpoint == "last"
+    ends = by_step.agg(lambda values: float(np.mean(final_of(values.to_list(), scheduled))))
     errors = ends.fillna(np.inf).unstack("variant")
     shared = errors.dropna()
     means = (shared if len(shared) else errors).mean()
     return str(means.mask(np.isinf(errors).any(), np.inf).idxmin())
-
-
-def _last(values: pd.Series) -> float:
-    return float(values.iloc[-1])
-
-
-def _of_tail(values: pd.Series) -> float:
-    return float(np.mean(tail_of(values.to_list())))
 
 
 def _in_distribution(rows: pd.DataFrame, variants: list[str]) -> pd.DataFrame:

@@ -9,14 +9,7 @@ import numpy as np
 from keras import ops
 from numpy.typing import NDArray
 
-from modtf.experiments.languages.family import (
-    ACTIVE,
-    LANGUAGE,
-    LANGUAGE_CHANCE,
-    LOAD,
-    WORD,
-    WORD_CHANCE,
-)
+from modtf.experiments.languages.family import ACTIVE, LANGUAGE, LANGUAGE_CHANCE, LOAD, WORD, WORD_CHANCE
 from modtf.tasks.population import Population
 
 DRAWS = 4  # of labels that belong to other tokens

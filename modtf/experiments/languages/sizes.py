@@ -7,12 +7,7 @@ from modtf.tasks.cell import Cell
 
 @register_size("languages", 1.0e-10, 11.0)
 def languages(
-    cell: Cell,
-    modules: int,
-    kind: str,
-    hidden: int | None = None,
-    total: bool = False,
-    told: bool = False,
+    cell: Cell, modules: int, kind: str, hidden: int | None = None, total: bool = False, told: bool = False
 ) -> int:
     """Return the parameters of `modtf.experiments.languages.network`."""
     d, words, rules = cell.width, int(cell.task.vocabulary), cell.task.num_rules

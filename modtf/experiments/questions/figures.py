@@ -100,10 +100,7 @@ def iid(study: TrainedModels, choice: Choice) -> Pictures:
 
 
 @register_figure(
-    "libraries_bars",
-    families=[DIGITS],
-    question=HELPS,
-    shows="The accuracy of each library of modules.",
+    "libraries_bars", families=[DIGITS], question=HELPS, shows="The accuracy of each library of modules."
 )
 def libraries(study: TrainedModels, choice: Choice) -> Pictures:
     """Draw every library side by side, at every number of examples and of rounds."""

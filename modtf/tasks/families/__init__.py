@@ -12,9 +12,7 @@ from modtf.tasks.family import Family as Family
 from modtf.tasks.family import Option as Option
 
 FAMILIES: Registry[Family] = Registry(
-    "family",
-    {name: f"modtf.tasks.families.{name}" for name in ("mlp", "mha", "rnn")},
-    check_family,
+    "family", {name: f"modtf.tasks.families.{name}" for name in ("mlp", "mha", "rnn")}, check_family
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from modtf.evaluation.evaluator import Evaluator
 from modtf.evaluation.scores import Scores, from_arrays, mean_scores, row_name, to_arrays
+from modtf.tasks.condition import IID
 
 
 class Clock(keras.callbacks.Callback):
@@ -61,17 +62,6 @@ class EvaluateCallback(Clock):
         self.begin, self.every = 0, 1
         self.steps: list[int] = []
         self.found: list[Scores] = []
-
-    @property
-    def records(self) -> dict[str, list[np.ndarray]]:
-        """All scores: values [P] of each evaluation by name, see `Scores.named`."""
-        named = [scores.named() for scores in self.found]
-        return {name: [one[name] for one in named] for name in (named[0] if named else ())}
-
-    @property
-    def latest(self) -> dict[str, np.ndarray]:
-        """Return the results of the last evaluation, values [P] by name."""
-        return self.found[-1].named()
 
     def check_unused(self, model: keras.Model, resumes: bool) -> None:
         """Raise `ValueError` if it measures another model, or has scores of a training that it does not
@@ -148,7 +138,7 @@ class BestWeights(keras.callbacks.Callback):
                 best[chosen] = variable.numpy()[chosen]
 
     def _performance(self) -> np.ndarray:
-        return self.evaluation.latest[self.evaluation.evaluator.population.task.performance]
+        return self.evaluation.found[-1].rows[self.evaluation.evaluator.population.task.performance, IID, ""]
 
     def restore(self) -> None:
         """Give the model its best weights."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from modtf import Population, Task, build
+from modtf.evaluation.scores import stack_scores
 from modtf.training.callbacks.evaluate import BestWeights, EvaluateCallback, TailCallback
 from modtf.training.fit import ProgressCallback
 
@@ -25,9 +26,8 @@ def test_what_was_found(prescribed, run_epochs):
     logs = run_epochs(None, [callback], range(2))
     assert callback.steps == [0, 5, 10]
     names = ("loss", "even", "loss_scale2")
-    found = {name: np.stack(values).tolist() for name, values in callback.records.items()}
+    found = {name: values.tolist() for name, values in stack_scores(callback.found).named().items()}
     assert found == dict.fromkeys(names, LOSSES[:3])
-    assert {k: v.tolist() for k, v in callback.latest.items()} == dict.fromkeys(names, LOSSES[2])
     assert len(callback.found) == 3
     assert len(callback.seconds) == 2
     assert logs == {"loss": 0.5, "val_loss": 2.0, "even": 2.0}
@@ -40,7 +40,7 @@ def test_a_resumed_training_is_not_measured_before_it_and_one_after_another_coun
     second.load_state({name: value.copy() for name, value in first.state().items()})
     run_epochs(None, [second], [2])
     assert second.steps == [100, 105, 110, 15]
-    assert [values.tolist() for values in second.records["loss"]] == [*LOSSES[:3], LOSSES[0]]
+    assert stack_scores(second.found).named()["loss"].tolist() == [*LOSSES[:3], LOSSES[0]]
 
 
 @pytest.mark.parametrize("measure", ["loss", "error"])

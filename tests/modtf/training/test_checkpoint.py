@@ -8,6 +8,7 @@ import pytest
 from modtf import Population, Task, build, train
 from modtf.base.process import Terminated
 from modtf.evaluation.evaluator import Evaluator
+from modtf.evaluation.scores import stack_scores
 from modtf.training import checkpoint_file
 from modtf.training.callbacks import checkpoint
 from modtf.training.callbacks.checkpoint import CheckpointCallback
@@ -143,7 +144,7 @@ def test_an_interruption_loses_nothing(small_sizes, tmp_path, capsys, monkeypatc
             callbacks=[best, Interrupting(before, error)], verbose=False,
         )  # fmt: skip
         variables = [v.numpy() for v in (*model.variables, *model.optimizer.variables)]
-        records = [np.stack(values) for _, values in sorted(evaluation.records.items())]
+        records = [values for _, values in sorted(stack_scores(evaluation.found).named().items())]
         return [*variables, *best.weights, *records, history.history["loss"][-1]]
 
     def begun(path):

@@ -41,20 +41,23 @@ DAMAGES = {
 }
 
 
-def load(path):
-    said = list[str]()
-    found = checkpoint_file.load(path, said.append)
-    return None if found is None else int(found["number"]), said
+@pytest.fixture
+def load(capsys):
+    def load(path):
+        found = checkpoint_file.load(path)
+        return None if found is None else int(found["number"]), capsys.readouterr().out.splitlines()
+
+    return load
 
 
-def test_the_newest_is_read(path):
+def test_the_newest_is_read(path, load):
     assert load(path.with_name("other.npz")) == (None, [])
     assert load(path) == (2, [])
     assert [file.name for file in path.parent.iterdir()] == ["checkpoint.npz"]
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damage_is_said_and_training_starts_again(path, name):
+def test_damage_is_said_and_training_starts_again(path, load, name):
     DAMAGES[name](path)
     number, said = load(path)
     assert number is None
@@ -80,7 +83,7 @@ def test_no_flipped_bit_is_read_as_a_number(path):
     ("of", "name", "error"),
     [(Path, "read_bytes", OSError(5, "Input/output error")), (np, "load", MemoryError())],
 )
-def test_what_cannot_be_read_just_now_is_not_removed(path, monkeypatch, of, name, error):
+def test_what_cannot_be_read_just_now_is_not_removed(path, load, monkeypatch, of, name, error):
     monkeypatch.setattr(of, name, Mock(side_effect=error))
     with pytest.raises(type(error)):
         load(path)
@@ -88,7 +91,7 @@ def test_what_cannot_be_read_just_now_is_not_removed(path, monkeypatch, of, name
     assert load(path) == (2, [])
 
 
-def test_what_cannot_be_written_does_not_cost_the_file(path, monkeypatch):
+def test_what_cannot_be_written_does_not_cost_the_file(path, load, monkeypatch):
     with pytest.raises(ValueError, match="callback_0_function is an array of objects"):
         checkpoint_file.save(path, {"callback_0_function": np.array([print], object)})
     monkeypatch.setattr(np, "savez", Mock(side_effect=OSError(28, "No space left on device")))
@@ -97,6 +100,6 @@ def test_what_cannot_be_written_does_not_cost_the_file(path, monkeypatch):
     assert load(path) == (2, [])
 
 
-def test_a_checkpoint_larger_than_other_files_may_be_is_read(path, monkeypatch):
+def test_a_checkpoint_larger_than_other_files_may_be_is_read(path, load, monkeypatch):
     monkeypatch.setattr("modtf.base.files.regular_file.__defaults__", (1000,))
     assert load(path) == (2, [])

@@ -15,6 +15,7 @@ from keras import ops
 import modtf
 from modtf import Population, Protocol, Task, build, train
 from modtf.evaluation.evaluator import Evaluator
+from modtf.evaluation.scores import stack_scores
 from modtf.metrics import activation_measures
 from modtf.tasks.families import with_free_rules
 from modtf.training.callbacks.evaluate import EvaluateCallback
@@ -60,7 +61,7 @@ def test_history_names_everything(often):
     assert set(often.history) == {"loss", "val_loss"} | measures
     assert all(len(values) == 8 for values in often.history.values())
     assert often.callback.steps == [6 * i for i in range(9)]  # the first before training
-    for name, per_member in often.callback.records.items():
+    for name, per_member in stack_scores(often.callback.found).named().items():
         if name != "loss_scale2":  # not shown while training
             shown = often.history["val_loss" if name == "loss" else name]
             np.testing.assert_allclose([values.mean() for values in per_member[1:]], shown)

@@ -10,6 +10,7 @@ from registering import forgotten
 
 from modtf import Evaluation, Population, Task, build, train
 from modtf.evaluation.evaluator import Evaluator
+from modtf.evaluation.scores import stack_scores
 from modtf.models.routers import ROUTERS, register_router
 from modtf.training.callbacks.evaluate import EvaluateCallback
 
@@ -89,7 +90,7 @@ def test_a_penalty_falls_and_is_recorded(small_sizes):
     sizes = replace(small_sizes, conditions=())
     callback = EvaluateCallback(Evaluator(model, Population.of(task), sizes, "validation"))
     history = train(model, task, 40, evaluation=callback, jit_compile=False, **HOW).history
-    recorded = [float(values[0]) for values in callback.records["unevenness"]]
+    recorded = stack_scores(callback.found).named()["unevenness"][:, 0]
     np.testing.assert_allclose(recorded[1:], history["unevenness"])
     assert recorded[-1] < 0.5 * recorded[0]
 

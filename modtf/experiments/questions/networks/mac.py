@@ -3,13 +3,7 @@
 from keras import layers, ops
 
 from modtf.base.checks import check_integer
-from modtf.experiments.questions.networks.base import (
-    WORDS,
-    XAVIER,
-    Layers,
-    QuestionNetwork,
-    with_coordinates,
-)
+from modtf.experiments.questions.networks.base import WORDS, XAVIER, Layers, QuestionNetwork, with_coordinates
 from modtf.experiments.questions.sizes import HIDDEN, MAC_WORD, MEMORY
 from modtf.models.architectures import register_architecture
 
