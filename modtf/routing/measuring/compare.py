@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from modtf.base.checks import check_callable, check_integer
 from modtf.metrics.distributions import Array
-from modtf.metrics.measure import GROUPS
-from modtf.metrics.registry import MEASURES
+from modtf.metrics.registry import GROUPS, MEASURES
 from modtf.routing.measuring.activations import NUM_GROUPS, measure_layers, table_of
 from modtf.routing.measuring.estimates import ADJUSTED, INVERSE, jackknife, mean_and_range
 from modtf.routing.measuring.layers import Ints, Layer, choices_of, layers_of
