@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 from draw_vqa import SMALLEST, compared, gain_of, rates_of
 from matplotlib.figure import Figure
-from sources import IMAGES, RESULTS, archive, study_file
+from sources import IMAGES, RESULTS, archive, study_file, write_pngs
 
 import modtf
 from modtf.analysis import IN, OUT
@@ -21,7 +21,6 @@ from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import match_members, smallest_gain
 from modtf.experiments.questions.examples import SHOWN, examples, show
 from modtf.experiments.questions.sets import PLAIN, TREES
-from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.protocol import tail_length
 

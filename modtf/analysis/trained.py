@@ -40,7 +40,6 @@ from modtf.results import Activations, CellFolder, find_cells, load_activations,
 from modtf.results.cells import Source
 from modtf.results.load import Progress
 from modtf.results.schema import CELL, COLUMNS, CORRECTIONS, ERROR, KIND, MEMBER, SCORE
-from modtf.tasks.cell import Cell
 from modtf.tasks.families import IID
 from modtf.tasks.protocol import TRAINING_FACTOR
 from modtf.training.arithmetic import epochs_of
@@ -162,19 +161,6 @@ def _rates(by_rate: Mapping[float, Mapping[str, set[tuple[int, int]]]], named: b
             lists.setdefault(rate, []).append(name + where * (times[name] > 1))
     shown = ", ".join(f"{rate:g} ({', '.join(names)})" for rate, names in lists.items())
     return f"learning rate{'s' * (len(lists) > 1)} {shown}"
-
-
-def stands_on(cells: Sequence[CellFolder], checkpoint: str, table: str) -> str:
-    """Return a Markdown table below the lines of `how_measured`."""
-    return "\n".join(f"*{line}*  " for line in how_measured(cells, checkpoint)) + f"\n\n{table}"
-
-
-def whole_kinds(cells: Sequence[CellFolder], planned: Sequence[Cell]) -> list[CellFolder]:
-    """Return the finished cells of the task types whose planned cells are all finished."""
-    finished = [cell for cell in cells if cell.is_finished]
-    hashes = {cell.definition.hash for cell in finished}
-    partial = {(cell.task.arch, cell.task.setting) for cell in planned if cell.hash not in hashes}
-    return [cell for cell in finished if (cell.cell["arch"], cell.cell["setting"]) not in partial]
 
 
 def find_missing(directory: Source) -> pd.DataFrame:
