@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.metrics.distributions import Array
+from modtf.routing.measuring.damage import Watch
 from modtf.routing.measuring.layers import Ints, Layer, Shares, sum_rows
 from modtf.routing.measuring.tokens import Part
-from modtf.routing.measuring.watch import Watch
 
 MOST_BYTES = 2**31
 MOST_UNITS = 2**12  # limit on the documents, and on the runs, that are kept: sums of more are normal
