@@ -67,25 +67,6 @@ def diverged(results: pd.DataFrame) -> pd.DataFrame:
     return rows.drop_duplicates(list(MEMBER))[[*MEMBER, "folder"]].reset_index(drop=True)
 
 
-def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) -> str:
-    """Return the description that a notebook shows of a study."""
-    table = contents(results)
-    models, cells = plural(table["models"].sum(), "model"), plural(table["cells"].sum(), "cell")
-    lines = [f"Study of {models} in {cells}, checkpoint {checkpoint}"]
-    models_of_cell = with_kinds(results).drop_duplicates(list(MEMBER)).groupby(["kind", *CELL], observed=True)
-    fewest = models_of_cell.size().groupby("kind", observed=True).min()
-    for row in table.itertuples():
-        grid = f"R = {row.R}; width {row.widths}; {row.variants}"
-        members = f"{plural(row.tasks, 'task')} x {plural(row.seeds, 'seed')}"
-        members = "up to " * int(fewest[row.kind] < row.tasks * row.seeds) + members
-        lost = f"; {row.diverged} diverged" if row.diverged else ""
-        lines.append(f"  {row.kind}: {grid}; {members}{lost}")
-    if num_missing is not None:
-        missing = plural(num_missing, "cell") if num_missing else "nothing"
-        lines.append(f"  requested and missing: {missing}")
-    return "\n".join(lines)
-
-
 def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
     """Return how a checkpoint was measured, one line for all families with the same protocol.
 
