@@ -34,7 +34,7 @@ def copied_tree(tmp_path: Path) -> Path:
 
 WRONG = {
     "modtf/base/checks.py": "import modtf.launch.cli",
-    "metrics/measure.py": "def f():\n    from modtf.models import build",
+    "metrics/load.py": "def f():\n    from modtf.models import build",
     "models/base.py": "import modtf.datasets.streaming",  # a neighbour
     "modtf/results/load.py": "import tensorflow",
 }

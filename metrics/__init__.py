@@ -25,10 +25,10 @@ from modtf.metrics.information import inverse_mutual_information as inverse_mutu
 from modtf.metrics.information import routing_entropy as routing_entropy
 from modtf.metrics.load import effective_experts as effective_experts
 from modtf.metrics.load import load_variation as load_variation
-from modtf.metrics.measure import GROUPS as GROUPS
-from modtf.metrics.measure import MAIN_GROUPS as MAIN_GROUPS
-from modtf.metrics.measure import Measure as Measure
+from modtf.metrics.registry import GROUPS as GROUPS
+from modtf.metrics.registry import MAIN_GROUPS as MAIN_GROUPS
 from modtf.metrics.registry import MEASURES as MEASURES
+from modtf.metrics.registry import Measure as Measure
 from modtf.metrics.registry import activation_measures as activation_measures
 from modtf.metrics.registry import register_measure as register_measure
 from modtf.metrics.registry import smaller_is_better as smaller_is_better

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 from modtf.base.checks import check_integer
 from modtf.base.memory import check_fits
 from modtf.metrics.distributions import Array, as_numbers, check_distributions, first_index, show_index
-from modtf.metrics.measure import Formula
+from modtf.metrics.registry import Formula
 
 
 def check_activation_matrix(matrix: ArrayLike) -> Array:

@@ -2,8 +2,7 @@
 
 import math
 
-from modtf.metrics.measure import Measure
-from modtf.metrics.registry import MEASURES
+from modtf.metrics.registry import MEASURES, Measure
 
 LOSS = Measure(
     name="loss",

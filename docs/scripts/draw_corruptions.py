@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from sources import IMAGES, RESULTS, archive
+from sources import IMAGES, RESULTS, archive, write_pngs
 
 import modtf
 from modtf.datasets.streaming import stream
 from modtf.experiments.corruptions.accuracy import by_parts, compared, differences, table_1, trainings
 from modtf.experiments.corruptions.conditions import CORRUPTIONS, name_of
-from modtf.pages.pictures import write_pngs
 from modtf.tasks.task import Task
 
 read = partial(archive, "corruptions")

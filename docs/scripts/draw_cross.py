@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 from draw_misrouting import RIGHT, evaluated
 from draw_misrouting import read as read
-from sources import ENDS, archive, label, ratio_of
+from sources import ENDS, archive, label, ratio_of, stands_on
 
 import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.learned import final_performance
-from modtf.analysis.trained import stands_on
 from modtf.datasets.families.mlp import Affine
 from modtf.pages.text import markdown_table, with_interval
 

@@ -3,12 +3,10 @@
 from functools import partial
 from pathlib import Path
 
-from sources import IMAGES, archive
+from sources import IMAGES, archive, stands_on, write_pngs
 
 import modtf
 from modtf.analysis.tracking import judged_cells
-from modtf.analysis.trained import stands_on
-from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table
 
 read = partial(archive, "factors_cosine", "recurrent_cosine")

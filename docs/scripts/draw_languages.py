@@ -9,11 +9,10 @@
 from functools import partial
 from pathlib import Path
 
-from sources import IMAGES, archive, measures_table
+from sources import IMAGES, archive, measures_table, write_pngs
 
 import modtf
 from modtf.analysis.figures import FIGURES, Choice
-from modtf.pages.pictures import write_pngs
 
 read = partial(archive, "languages_four")
 

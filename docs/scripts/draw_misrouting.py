@@ -8,12 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from sources import RESULTS, headed, label, split, study_file, titled
+from sources import RESULTS, headed, label, split, stands_on, study_file, titled, whole_kinds
 
 import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.claims import decisive, letters, number_words
-from modtf.analysis.trained import stands_on, whole_kinds
 from modtf.experiments.modarch.claims.misrouting import BLOCKS, MARGIN, NARROWER
 from modtf.experiments.modarch.fixed_routing import WAYS, distance, effect, fixed_rows, saved, times
 from modtf.metrics import inverse_mutual_information

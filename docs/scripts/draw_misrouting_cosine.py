@@ -12,10 +12,9 @@ import pandas as pd
 from draw_cosine import rates, trial_losses
 from draw_cross import best_constant, cross, cross_table
 from draw_misrouting import costs, halved, verdicts
-from sources import RESULTS, WHERE, archive, label, ratio_of, split, study_file, titled
+from sources import RESULTS, WHERE, archive, label, ratio_of, split, stands_on, study_file, titled
 
 import modtf
-from modtf.analysis.trained import stands_on
 from modtf.experiments.modarch.fixed_routing import WAYS, fixed_rows
 from modtf.pages.text import markdown_table, with_interval
 

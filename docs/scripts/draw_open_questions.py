@@ -10,16 +10,14 @@ from learning_curves import ORACLE, examples_of
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 from scipy import stats
-from sources import ENDS, IMAGES, archive
+from sources import ENDS, IMAGES, archive, stands_on, write_pngs
 
 import modtf
 from modtf.analysis.figures.layout import Look, by_variant, joined, panels
 from modtf.analysis.intervals import holm, intervals
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import ratios_to
-from modtf.analysis.trained import stands_on
 from modtf.metrics import measure_all
-from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table, short_number, with_interval
 from modtf.tasks.families import FAMILIES, IID
 from modtf.tasks.families.varied import zipf as zipf_law

@@ -7,10 +7,9 @@ from functools import partial
 
 import pandas as pd
 from draw_seeds import agreement
-from sources import archive, headed, label, split
+from sources import archive, headed, label, split, stands_on
 
 import modtf
-from modtf.analysis.trained import stands_on
 from modtf.experiments.modarch.fixed_routing import WAYS, fixed_rows, times
 from modtf.metrics import MEASURES
 from modtf.pages.text import markdown_table, with_interval

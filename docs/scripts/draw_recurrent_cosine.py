@@ -12,10 +12,9 @@ import pandas as pd
 from draw_cosine import tables, trial_losses
 from draw_cross import cross, cross_table
 from draw_misrouting import costs, halved, verdicts
-from sources import RESULTS, archive, study_file
+from sources import RESULTS, archive, stands_on, study_file
 
 import modtf
-from modtf.analysis.trained import stands_on
 from modtf.results import find_cells
 
 protocols, recurrent = study_file("protocols"), study_file("recurrent")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pandas as pd
-from sources import RESULTS, archive, headed, measures_table, split, study_file, titled
+from sources import RESULTS, archive, headed, measures_table, split, study_file, titled, whole_kinds
 
 import modtf
 from modtf.analysis import IN, OUT
@@ -11,7 +11,6 @@ from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.labels import parse_options
 from modtf.analysis.pairs import match_members
 from modtf.analysis.rows import performance_rows
-from modtf.analysis.trained import whole_kinds
 from modtf.experiments.modarch.claims.misrouting import MARGIN, NARROWER
 from modtf.experiments.modarch.fixed_routing import CLAMPED, WAYS, effect, times
 from modtf.pages.text import markdown_table, with_interval

@@ -12,14 +12,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sources import IMAGES, RESULTS, measures_table
+from sources import IMAGES, RESULTS, measures_table, write_pngs
 
 import modtf
 from modtf.engines.state import state_of
 from modtf.experiments.modarch.scorecard import card, compare, page
 from modtf.experiments.modarch.scorecard.card import rates_in_short, rates_table, search_of
 from modtf.experiments.modarch.studies.scorecard import FULL, SMOKE, Frozen
-from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table
 
 CARD = RESULTS / "scorecard_my_router.json"

@@ -12,14 +12,13 @@ from itertools import product
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sources import archive, label
+from sources import archive, label, stands_on
 
 import modtf
 from modtf.analysis import IN, OUT
 from modtf.analysis.claims.evidence import AGREEMENT, Evidence, mean_evidence, measured, measures_in
 from modtf.analysis.intervals import holm
 from modtf.analysis.tracking import rank_correlation
-from modtf.analysis.trained import stands_on
 from modtf.metrics import MEASURES, Measure
 from modtf.pages.text import markdown_table, with_interval
 

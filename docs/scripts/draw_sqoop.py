@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 from draw_vqa import SMALLEST, compared, gain_of, rates_of, samples
-from sources import IMAGES, RESULTS, archive, study_file
+from sources import IMAGES, RESULTS, archive, study_file, write_pngs
 
 import modtf
 from modtf.analysis import IN, OUT
@@ -19,7 +19,6 @@ from modtf.analysis.claims.evidence import mean_evidence
 from modtf.analysis.intervals import summarise
 from modtf.analysis.pairs import match_members, smallest_gain
 from modtf.experiments.questions.sets import PLAIN, TREES
-from modtf.pages.pictures import write_pngs
 from modtf.pages.text import markdown_table, with_interval
 from modtf.tasks.protocol import tail_length
 

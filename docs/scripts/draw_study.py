@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-from sources import archive
+from sources import archive, stands_on
 
 import modtf
 from modtf.analysis import IN, OUT, against
@@ -22,7 +22,6 @@ from modtf.analysis.claims.evidence import MOST_TASKS
 from modtf.analysis.labels import with_kinds
 from modtf.analysis.pairs import as_ratio
 from modtf.analysis.rows import CHOICES
-from modtf.analysis.trained import stands_on
 from modtf.pages.text import markdown_table, with_interval
 
 read = partial(archive, "first")

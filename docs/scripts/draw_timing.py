@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.axes import Axes
-from sources import ENDS, IMAGES, RESULTS, archive, folder_names, study_file
+from sources import ENDS, IMAGES, RESULTS, archive, folder_names, stands_on, study_file, write_pngs
 
 import modtf
 from modtf.analysis import kind_label
@@ -22,8 +22,7 @@ from modtf.analysis.figures.layout import Look, by_variant, joined, panels
 from modtf.analysis.intervals import summarise
 from modtf.analysis.learned import final_performance
 from modtf.analysis.pairs import ratios_to
-from modtf.analysis.trained import stands_on
-from modtf.pages.pictures import Picture, write_pngs
+from modtf.pages.pictures import Picture
 from modtf.pages.text import markdown_table, with_interval
 
 RIGHT, WRONG = "perfect", "wrong"  # routing in evaluation

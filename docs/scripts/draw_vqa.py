@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from sources import IMAGES, RESULTS, archive, study_file
+from sources import IMAGES, RESULTS, archive, study_file, write_pngs
 
 import modtf
 from modtf.analysis import IN, OUT
@@ -23,7 +23,6 @@ from modtf.experiments.questions.examples import SHOWN, examples, show
 from modtf.experiments.questions.question import QUESTIONS
 from modtf.experiments.questions.sets import MAIN
 from modtf.metrics import alignment, inverse_mutual_information
-from modtf.pages.pictures import write_pngs
 from modtf.pages.text import listing, markdown_table, with_interval
 from modtf.tasks.families import FAMILIES
 

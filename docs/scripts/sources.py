@@ -17,8 +17,11 @@ from modtf.analysis import IN, OUT, kind_label
 from modtf.analysis.intervals import LEVEL, intervals
 from modtf.analysis.pairs import ratios_to
 from modtf.analysis.table import table_cells
-from modtf.analysis.trained import stands_on
+from modtf.analysis.trained import how_measured
+from modtf.pages.pictures import Picture, png_of
 from modtf.pages.text import markdown_table
+from modtf.results import CellFolder
+from modtf.tasks.cell import Cell
 
 DOCS = Path(__file__).parents[1]
 RESULTS, IMAGES = DOCS / "study", DOCS / "images"
@@ -57,6 +60,26 @@ def folder_names(rows: pd.DataFrame) -> pd.Series:
 def label(part: modtf.Study) -> str:
     """Return the name of the one task type of a study."""
     return kind_label(*part.kinds[0][:2])
+
+
+def stands_on(cells: Sequence[CellFolder], checkpoint: str, table: str) -> str:
+    """Return a Markdown table below the lines of `how_measured`."""
+    return "\n".join(f"*{line}*  " for line in how_measured(cells, checkpoint)) + f"\n\n{table}"
+
+
+def whole_kinds(cells: Sequence[CellFolder], planned: Sequence[Cell]) -> list[CellFolder]:
+    """Return the finished cells of the task types whose planned cells are all finished."""
+    finished = [cell for cell in cells if cell.is_finished]
+    hashes = {cell.definition.hash for cell in finished}
+    partial = {(cell.task.arch, cell.task.setting) for cell in planned if cell.hash not in hashes}
+    return [cell for cell in finished if (cell.cell["arch"], cell.cell["setting"]) not in partial]
+
+
+def write_pngs(pictures: Mapping[str, Picture], folder: Path) -> list[Path]:
+    """Write NAME.png of each picture; return the paths."""
+    for name, picture in pictures.items():
+        (folder / f"{name}.png").write_bytes(png_of(picture))
+    return [folder / f"{name}.png" for name in pictures]
 
 
 def titled(part: modtf.Study, words: str, table: str) -> str:

@@ -152,24 +152,6 @@ def has_unequal_rules(frame: pd.DataFrame) -> bool:
     return any(task.family.rule_probs(task) is not None for task in tasks)
 
 
-def random_at_places(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the measures of random routing at the routed layers of models of one task type and R.
-
-    Columns: place, num_modules, measure, value, for each layer's own R and every M of `activation_rows`.
-    """
-    arch, setting, options = frame[["arch", "setting", "task_options"]].astype(str).iloc[0]
-    num_rules = int(frame["num_rules"].iloc[0])
-    places = task_of(arch, setting, options, num_rules).places
-    seen = frame[["place", "num_modules"]].astype({"place": str}).drop_duplicates()
-    rows = [
-        (place, modules, name, value)
-        for place, modules in sorted(seen.itertuples(index=False, name=None))
-        if place in places
-        for name, value in measure_all(uniform_activation(places[place].num_rules, modules)).items()
-    ]
-    return pd.DataFrame(rows, columns=["place", "num_modules", "measure", "value"])
-
-
 def random_baseline(num_rules: Iterable[int], num_modules: Iterable[int] | None = None) -> pd.DataFrame:
     """Return the measures of random routing, the last row of tables and figures; nothing is trained.
 

@@ -9,12 +9,12 @@ import pandas as pd
 from modtf.analysis.claims.judge import judge_all
 from modtf.analysis.intervals import LEVEL, summarise
 from modtf.analysis.table import tables_of
-from modtf.analysis.trained import TrainedModels, contents, describe, how_corrected, how_trained
+from modtf.analysis.trained import TrainedModels, contents, how_corrected, how_trained
 from modtf.base.checks import check_choice
 from modtf.base.words import plural
 from modtf.results import find_cells, load_results
 from modtf.results.load import Progress
-from modtf.results.schema import CELL, SCORE
+from modtf.results.schema import CELL, MEMBER, SCORE
 
 if TYPE_CHECKING:
     from modtf.pages.pictures import Picture
@@ -144,5 +144,18 @@ class Study(TrainedModels):
         return write_report(self, Path(out), figures, **choice)
 
     def __repr__(self) -> str:
-        missing = len(self.missing) if self.cells else None
-        return describe(self.results, self.checkpoint, missing)
+        table = self.contents()
+        models, cells = plural(table["models"].sum(), "model"), plural(table["cells"].sum(), "cell")
+        lines = [f"Study of {models} in {cells}, checkpoint {self.checkpoint}"]
+        models_of_cell = self.results.drop_duplicates(list(MEMBER)).groupby(["kind", *CELL], observed=True)
+        fewest = models_of_cell.size().groupby("kind", observed=True).min()
+        for row in table.itertuples():
+            grid = f"R = {row.R}; width {row.widths}; {row.variants}"
+            members = f"{plural(row.tasks, 'task')} x {plural(row.seeds, 'seed')}"
+            members = "up to " * int(fewest[row.kind] < row.tasks * row.seeds) + members
+            lost = f"; {row.diverged} diverged" if row.diverged else ""
+            lines.append(f"  {row.kind}: {grid}; {members}{lost}")
+        if self.cells:
+            number = len(self.missing)
+            lines.append(f"  requested and missing: {plural(number, 'cell') if number else 'nothing'}")
+        return "\n".join(lines)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from modtf.analysis.intervals import LEVEL, summarise
-from modtf.analysis.labels import CHECKPOINT_WORDS, RANDOM, kind_label, place_label, with_variants
+from modtf.analysis.labels import CHECKPOINT_WORDS, RANDOM, kind_label, place_label, task_of, with_variants
 from modtf.analysis.rows import (
     COLLAPSES,
     IN,
@@ -16,9 +16,8 @@ from modtf.analysis.rows import (
     has_unequal_rules,
     headline_label,
     performance_rows,
-    random_at_places,
 )
-from modtf.metrics import MEASURES, activation_measures
+from modtf.metrics import MEASURES, activation_measures, measure_all, uniform_activation
 from modtf.pages.text import listing, percent_of, span, text_table
 from modtf.results.schema import KIND
 from modtf.tasks.cell import Cell
@@ -75,19 +74,27 @@ def table_cells(frame: pd.DataFrame, level: float = LEVEL) -> tuple[list[str], l
 
 
 def _random_rows(frame: pd.DataFrame, columns: Sequence[str]) -> list[list[str]]:
-    """Return the row of random routing, if there are modules; one row for every M, if there are several."""
+    """Return the row of random routing, if there are modules; one row for every M, if there are several.
+
+    Each routed layer has its own R.
+    """
     shown = activation_rows(frame)
-    shown = random_at_places(shown) if len(shown) else shown
-    numbers = sorted(shown["num_modules"].unique())
+    if shown.empty:
+        return []
+    arch, setting, options = shown[list(KIND)].astype(str).iloc[0]
+    places = task_of(arch, setting, options, int(shown["num_rules"].iloc[0])).places
+    pairs = shown[["num_modules", "place"]].astype({"place": str}).drop_duplicates()
+    by_number: dict[int, dict[str, float]] = {}
+    for number, place in sorted(pairs.itertuples(index=False, name=None)):
+        if place in places:
+            values = measure_all(uniform_activation(places[place].num_rules, number))
+            named = {place_label(measure, place): value for measure, value in values.items()}
+            by_number.setdefault(number, {}).update(named)
     rows = []
-    for number in numbers:
-        some = shown[shown["num_modules"] == number]
-        names = [place_label(*pair) for pair in zip(some["measure"], some["place"], strict=True)]
-        values = dict(zip(names, some["value"], strict=True))
-        if not set(columns) & set(values):
-            continue
-        name = f"{RANDOM} ({number} modules)" if len(numbers) > 1 else RANDOM
-        rows.append([name, *(f"{values[c]:.3f}" if c in values else "" for c in columns), "", ""])
+    for number, values in by_number.items():
+        if set(columns) & set(values):
+            name = f"{RANDOM} ({number} modules)" if len(by_number) > 1 else RANDOM
+            rows.append([name, *(f"{values[c]:.3f}" if c in values else "" for c in columns), "", ""])
     return rows
 
 

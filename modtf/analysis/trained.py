@@ -40,7 +40,6 @@ from modtf.results import Activations, CellFolder, find_cells, load_activations,
 from modtf.results.cells import Source
 from modtf.results.load import Progress
 from modtf.results.schema import CELL, COLUMNS, CORRECTIONS, ERROR, KIND, MEMBER, SCORE
-from modtf.tasks.cell import Cell
 from modtf.tasks.families import IID
 from modtf.tasks.protocol import TRAINING_FACTOR
 from modtf.training.arithmetic import epochs_of
@@ -66,25 +65,6 @@ def diverged(results: pd.DataFrame) -> pd.DataFrame:
     rows = performance_rows(results, headline=False)
     rows = rows[(rows["condition"] == IID) & ~np.isfinite(rows["value"])]
     return rows.drop_duplicates(list(MEMBER))[[*MEMBER, "folder"]].reset_index(drop=True)
-
-
-def describe(results: pd.DataFrame, checkpoint: str, num_missing: int | None) -> str:
-    """Return the description that a notebook shows of a study."""
-    table = contents(results)
-    models, cells = plural(table["models"].sum(), "model"), plural(table["cells"].sum(), "cell")
-    lines = [f"Study of {models} in {cells}, checkpoint {checkpoint}"]
-    models_of_cell = with_kinds(results).drop_duplicates(list(MEMBER)).groupby(["kind", *CELL], observed=True)
-    fewest = models_of_cell.size().groupby("kind", observed=True).min()
-    for row in table.itertuples():
-        grid = f"R = {row.R}; width {row.widths}; {row.variants}"
-        members = f"{plural(row.tasks, 'task')} x {plural(row.seeds, 'seed')}"
-        members = "up to " * int(fewest[row.kind] < row.tasks * row.seeds) + members
-        lost = f"; {row.diverged} diverged" if row.diverged else ""
-        lines.append(f"  {row.kind}: {grid}; {members}{lost}")
-    if num_missing is not None:
-        missing = plural(num_missing, "cell") if num_missing else "nothing"
-        lines.append(f"  requested and missing: {missing}")
-    return "\n".join(lines)
 
 
 def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
@@ -162,19 +142,6 @@ def _rates(by_rate: Mapping[float, Mapping[str, set[tuple[int, int]]]], named: b
             lists.setdefault(rate, []).append(name + where * (times[name] > 1))
     shown = ", ".join(f"{rate:g} ({', '.join(names)})" for rate, names in lists.items())
     return f"learning rate{'s' * (len(lists) > 1)} {shown}"
-
-
-def stands_on(cells: Sequence[CellFolder], checkpoint: str, table: str) -> str:
-    """Return a Markdown table below the lines of `how_measured`."""
-    return "\n".join(f"*{line}*  " for line in how_measured(cells, checkpoint)) + f"\n\n{table}"
-
-
-def whole_kinds(cells: Sequence[CellFolder], planned: Sequence[Cell]) -> list[CellFolder]:
-    """Return the finished cells of the task types whose planned cells are all finished."""
-    finished = [cell for cell in cells if cell.is_finished]
-    hashes = {cell.definition.hash for cell in finished}
-    partial = {(cell.task.arch, cell.task.setting) for cell in planned if cell.hash not in hashes}
-    return [cell for cell in finished if (cell.cell["arch"], cell.cell["setting"]) not in partial]
 
 
 def find_missing(directory: Source) -> pd.DataFrame:

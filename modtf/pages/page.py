@@ -5,9 +5,9 @@ The page needs no other file: figures and style stand inside it.
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,6 @@ MAX_ROWS = 60  # of a table on the page; the CSV file has all
 class Table:
     """A table. A long one is cut and says so; `file`, beside the page, has all of it."""
 
-    form: ClassVar[str] = "table"
     frame: pd.DataFrame
     file: str = ""
     most: int = MAX_ROWS
@@ -54,7 +53,6 @@ def _cell(value: Any) -> str:
 class Image:
     """A `Picture` as wide as it was drawn, unless the window is narrower; `files` are beside the page."""
 
-    form: ClassVar[str] = "image"
     picture: Any
     png: bytes
     files: str
@@ -74,7 +72,6 @@ class Image:
 class Text:
     """A paragraph among other parts."""
 
-    form: ClassVar[str] = "text"
     text: str
     small: bool = False
 
@@ -86,7 +83,6 @@ class Matrix:
     Those who cannot see it hear the title and `note`.
     """
 
-    form: ClassVar[str] = "matrix"
     title: str
     data: str
     names: Sequence[str]
@@ -103,7 +99,6 @@ class Passages:
         chosen: the place of the layer that is shown first.
     """
 
-    form: ClassVar[str] = "passages"
     layers: Sequence[tuple[str, str]]
     passages: Sequence[tuple[str, Sequence[str], Sequence[Sequence[int]]]]
     chosen: int = 0
@@ -113,7 +108,6 @@ class Passages:
 class Links:
     """A line of links, (address, text), after a word."""
 
-    form: ClassVar[str] = "links"
     before: str
     links: Sequence[tuple[str, str]]
 
@@ -122,7 +116,6 @@ class Links:
 class Fold:
     """Parts that are shown when their title is opened."""
 
-    form: ClassVar[str] = "fold"
     title: str
     parts: Sequence[Any]
 
@@ -131,7 +124,6 @@ class Fold:
 class Claims:
     """Verdicts on claims: a row for each, a column for each of `kinds`; then the numbers behind each."""
 
-    form: ClassVar[str] = "claims"
     kinds: Sequence[str]
     lines: Sequence[Mapping[str, Any]]
 
@@ -140,7 +132,6 @@ class Claims:
 class Glossary:
     """Terms and what they mean."""
 
-    form: ClassVar[str] = "glossary"
     terms: Mapping[str, str]
 
 
@@ -158,6 +149,26 @@ class Section:
     @property
     def anchor(self) -> str:
         return anchor(self.title)
+
+
+def glossary_section(words: Mapping[str, str], *names: str) -> Section:
+    """Return the section that explains words of the page: term -> meaning; `names` of them, or all."""
+    return Section("Glossary", content=[Glossary({name: words[name] for name in names or words})])
+
+
+def measures_section(measures: Iterable[Any], words: Callable[[str], str] = str) -> Section:
+    """Return the section that explains measures, objects of `modtf.metrics`, in these `words`."""
+    rows = [
+        {
+            "measure": m.name,
+            "what it says": words(m.description),
+            "range": f"{m.range[0]:g} to {m.range[1]:g}",
+            "perfect": "-" if m.perfect is None else f"{m.perfect:g}",
+            "better": {True: "smaller", False: "larger", None: "-"}[m.smaller_is_better],
+        }
+        for m in measures
+    ]
+    return Section("Measures", content=[Table(pd.DataFrame(rows))])
 
 
 def anchor(title: str) -> str:

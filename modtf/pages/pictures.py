@@ -97,13 +97,6 @@ def png_of(picture: Picture) -> bytes:
     return buffer.getvalue()
 
 
-def write_pngs(pictures: Mapping[str, Picture], folder: Path) -> list[Path]:
-    """Write NAME.png of each picture; return the paths."""
-    for name, picture in pictures.items():
-        (folder / f"{name}.png").write_bytes(png_of(picture))
-    return [folder / f"{name}.png" for name in pictures]
-
-
 def save(picture: Picture, figures: Path, tables: Path, vector: Sequence[str] = ()) -> bytes:
     """Write NAME.png and the formats in `vector` to `figures`, and NAME.csv to `tables`; return the PNG."""
     png = png_of(picture)

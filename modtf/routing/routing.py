@@ -12,9 +12,9 @@ from modtf.routing import reading
 from modtf.routing.formats.registry import Arrays
 from modtf.routing.measuring import ActivationAccumulator, LayerMeasures
 from modtf.routing.measuring.activations import Counted, measure_layers
+from modtf.routing.measuring.damage import kept_rows
 from modtf.routing.measuring.layers import Experts, Gates, Ints, Layer
 from modtf.routing.measuring.summarise import Options, Progress
-from modtf.routing.measuring.watch import kept_rows
 from modtf.routing.names import Names
 
 #: the routing of a small trained language model, written by docs/scripts/write_example.py

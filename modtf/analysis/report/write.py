@@ -18,7 +18,6 @@ from modtf.base.checks import check_choice
 from modtf.base.files import replacing, write_csv, write_text
 from modtf.metrics import MEASURES
 from modtf.pages import page
-from modtf.pages.glossary import glossary_section, measures_section
 from modtf.pages.pictures import VECTOR, NothingToDraw, NotMeant, save
 
 PAGE = "report.html"
@@ -82,8 +81,8 @@ def write_report(
             sections.missing_section(study),
             sections.paired_section(paired),
             sections.protocols_section(study),
-            measures_section(MEASURES.values()),
-            glossary_section(WORDS),
+            page.measures_section(MEASURES.values()),
+            page.glossary_section(WORDS),
             *sections.undrawn_section(undrawn),
         ]
         write_text(out / PAGE, page.render(f"modtf report: {source_of(study)}", parts))

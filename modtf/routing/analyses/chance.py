@@ -62,7 +62,7 @@ def rows_of(
 
 
 def without_band(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows without their chance bands, which are too narrow for items that are the largest of many."""
+    """Return rows without their chance bands, where these would mislead."""
     return [row | {"chance_low": np.nan, "chance_high": np.nan} for row in rows]
 
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from modtf.metrics.distributions import Array
 from modtf.routing.measuring.activations import NUM_GROUPS, Counted
+from modtf.routing.measuring.damage import ONE_ASSUMED, Watch, assumes_one, without_placeholders
 from modtf.routing.measuring.layers import NONE, ExpertLayer, Ints, Layer
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.measuring.tokens import SLICE, assumed_documents, drawn_note, drawn_tokens
-from modtf.routing.measuring.watch import ONE_ASSUMED, Watch, assumes_one, without_placeholders
 from modtf.routing.names import Names
 from modtf.routing.reading import Classes, frequent_tokens, text_of
 from modtf.routing.routing import Routing

@@ -11,7 +11,7 @@ from modtf.metrics.distributions import Array
 from modtf.pages.text import plural
 from modtf.routing.analyses.chance import balanced_loads, rows_of, rows_of_sums, same_loads
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
+from modtf.routing.analyses.registry import Analysis, Options, register_analysis
 from modtf.routing.analyses.sentences import above_chance, number_range, spread_of
 from modtf.routing.measuring.layers import Ints
 
@@ -46,8 +46,7 @@ class Load(Analysis):
     )
     panels: ClassVar = ((OVERALL, DOCUMENT), ("load_variation",), (DEAD,))
 
-    def analyse(self, data: Choices, options: Options) -> Analysed:
-        rows: list[dict[str, Any]] = []
+    def rows(self, data: Choices, options: Options) -> Iterator[dict[str, Any]]:
         balanced: dict[tuple[int, ...], Array] = {}
         measure = partial(measures_of, numbers=data.expert_numbers.tolist())
         for place in options.progress(range(len(data.layers))):
@@ -58,15 +57,16 @@ class Load(Analysis):
             if key not in balanced:
                 balanced[key] = balanced_loads(tokens, data.num_experts, options.permutations, generator)
             most = {"utilisation": 1.0, "load": 1.0, DEAD: data.num_experts}
-            rows += rows_of_sums(
+            yield from rows_of_sums(
                 data, place, measure, list(per_group), balanced[key], options.confidence, (0, np.inf), most
             )
-            rows += document_rows(data, place, generator, options)
-        notes = []
-        if (number := most_documents(data)) < data.num_documents:
-            first = f"the first {number} of {data.num_documents} documents"
-            notes = [f"The maximum violation within documents is that of {first}."]
-        return self.result(rows, data, notes)
+            yield from document_rows(data, place, generator, options)
+
+    def notes(self, data: Choices) -> list[str]:
+        if (number := most_documents(data)) == data.num_documents:
+            return []
+        first = f"the first {number} of {data.num_documents} documents"
+        return [f"The maximum violation within documents is that of {first}."]
 
     def sentences(self, table: pd.DataFrame, data: Choices) -> list[str]:
         found = []

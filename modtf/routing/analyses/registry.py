@@ -116,6 +116,10 @@ class Analysis:
         """Yield the rows of the table, layer by layer, as `rows_of` makes them."""
         raise NotImplementedError
 
+    def notes(self, data: Choices) -> list[str]:
+        """Return what a reader has to know, beyond the notes of the data."""
+        return []
+
     def sentences(self, table: "pd.DataFrame", data: Choices) -> list[str]:
         """Return what the table shows, in sentences, the most important one first."""
         from modtf.routing.analyses.sentences import beyond_chance
@@ -132,7 +136,7 @@ class Analysis:
         Args:
             rows: from `rows_of`, or a table of these.
             data: the choices that were analysed.
-            notes: what a reader has to know, beyond the notes of the data.
+            notes: further notes, which depend on the rows.
             panels: the measures of each panel; by default those of the class that the table has.
         """
         import pandas as pd  # slow to import
@@ -144,7 +148,9 @@ class Analysis:
         known = [[one for one in panel if one in set(layers["measure"])] for panel in self.panels]
         panels = panels or [panel for panel in known if panel]
         picture = draw_measures(self.name, self.title, layers, panels, data.names)
-        return Analysed(table, tuple(self.sentences(table, data)), (picture,), (*data.notes, *notes))
+        return Analysed(
+            table, tuple(self.sentences(table, data)), (picture,), (*data.notes, *self.notes(data), *notes)
+        )
 
     def nothing(self, sentence: str, notes: Sequence[str]) -> Analysed:
         """Return an empty table, with a sentence that says why."""

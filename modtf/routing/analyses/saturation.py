@@ -1,15 +1,14 @@
 """Router saturation: how many of a token's experts are already those of a later checkpoint."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from modtf.routing.analyses.chance import Ratios, rows_of_ratios
+from modtf.routing.analyses.chance import Ratios, rows_of_ratios, without_band
 from modtf.routing.analyses.choices import Choices
-from modtf.routing.analyses.registry import Analysed, Analysis, Options, register_analysis
+from modtf.routing.analyses.registry import Analysis, Options, register_analysis
 from modtf.routing.analyses.repetition import bits_of
 from modtf.routing.measuring.layers import Ints
 from modtf.routing.measuring.tokens import paired
@@ -69,19 +68,13 @@ class Saturation(Analysis):
             bits, bits_last = (bits_of(one, data.num_experts) for one in (now, last))
             whole = agreement(now, bits, last, bits_last, ranked)
             drawn = (agreement(now, bits, last[order], bits_last[order], ranked) for order in orders)
-            yield from rows_of_ratios(data.layers[place], whole, data.groups, drawn, options.confidence)
+            rows = rows_of_ratios(data.layers[place], whole, data.groups, drawn, options.confidence)
+            yield from without_band(rows) if data.num_documents < ENOUGH else rows
 
-    def result(
-        self, rows: Any, data: Choices, notes: Iterable[str] = (), panels: Sequence[Sequence[str]] = ()
-    ) -> Analysed:
-        """Return the table, without limits of chance if there are few documents."""
+    def notes(self, data: Choices) -> list[str]:
         assert data.against is not None
-        table = pd.DataFrame(rows)
-        notes = [*notes, *filter(None, [paired_layers(data.names, data.against.names)])]
-        if data.num_documents < ENOUGH:
-            notes.append(FEW.format(data.num_documents))
-            table[["chance_low", "chance_high"]] = np.nan
-        return super().result(table, data, notes, panels)
+        few = FEW.format(data.num_documents) if data.num_documents < ENOUGH else ""
+        return [*filter(None, [paired_layers(data.names, data.against.names), few])]
 
 
 def agreement(

@@ -383,5 +383,6 @@ def _layers(columns: Readers) -> tuple[list[str], Ints]:
 
 def _in_order(values: NDArray[Any]) -> Ints:
     """Return the number of each value, in the order in which values come first."""
-    _, first, numbers = np.unique(values, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[numbers]
+    import pandas as pd  # slow to import
+
+    return pd.factorize(values, use_na_sentinel=False)[0]

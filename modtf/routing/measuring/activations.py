@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from modtf.base.checks import check_callable, check_integer
 from modtf.metrics.activation_matrix import check_activation_matrix
-from modtf.metrics.measure import GROUPS
+from modtf.metrics.registry import GROUPS
 from modtf.routing.measuring.layers import (
     Experts,
     GateLayer,

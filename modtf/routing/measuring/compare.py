@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike
 
 from modtf.base.checks import check_callable, check_integer
 from modtf.metrics.distributions import Array
-from modtf.metrics.measure import GROUPS
-from modtf.metrics.registry import MEASURES
+from modtf.metrics.registry import GROUPS, MEASURES
 from modtf.routing.measuring.activations import NUM_GROUPS, measure_layers, table_of
-from modtf.routing.measuring.estimates import ADJUSTED, INVERSE, jackknife, mean_and_range
+from modtf.routing.measuring.estimates import ADJUSTED, INVERSE, jackknife, mean_and_range, ratio_half_width
 from modtf.routing.measuring.layers import Ints, Layer, choices_of, layers_of
 from modtf.routing.measuring.results import Estimate, LayerMeasures
 from modtf.routing.measuring.summarise import (
@@ -254,7 +253,6 @@ def _matched(
     """Return the shared routing of matched experts, the match, and each expert's share of shared tokens."""
     from scipy.optimize import linear_sum_assignment  # slow to import
     from scipy.sparse import csr_array
-    from scipy.special import stdtrit
 
     ones = []
     for layer in layers:
@@ -267,11 +265,8 @@ def _matched(
     share = together[rows, columns].sum() / choices.sum()
     _, document = np.unique(documents, return_inverse=True)
     same = a[:, rows].multiply(b[:, columns]).sum(axis=1)
-    number = document.max() + 1
-    apart = np.bincount(document, same - share * choices)  # residuals of a ratio of sums over documents
-    freedom = number - 1 if number > 1 else np.nan  # one document has no interval
-    spread = np.sqrt((apart**2).sum() * number / freedom) / choices.sum()
-    half = stdtrit(freedom, (1.0 + options.confidence) / 2.0) * spread
+    residuals = np.bincount(document, same - share * choices)
+    half = ratio_half_width(residuals, choices.sum(), options.confidence)
     generator, chance = np.random.default_rng(options.seed), []
     order = np.argsort(document, kind="stable")
     first = a[order]

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from modtf.metrics.distributions import Array
 from modtf.metrics.registry import MEASURES
@@ -156,6 +157,20 @@ def interval_from_groups(
     centre = num_groups * value - ((1.0 - 1.0 / inverse_share) * left_out).sum(axis=0)
     variance = ((pseudo - centre) ** 2 / (inverse_share - 1.0)).mean(axis=0)
     return centre, stdtrit(num_groups - 1, (1.0 + confidence) / 2.0) * np.sqrt(variance)
+
+
+def ratio_half_width(residuals: NDArray[Any], total: Array | float, confidence: float) -> Any:
+    """Return the half-width of the interval of a ratio of sums over documents; NaN for one document.
+
+    `residuals` `[D, ...]` are each document's numerator minus the ratio times its denominator; `total` is the
+    sum of denominators.
+    """
+    from scipy.special import stdtrit  # slow to import
+
+    number = len(residuals)
+    freedom = number - 1 if number > 1 else np.nan
+    spread = np.sqrt((residuals**2).sum(axis=0) * number / freedom) / total
+    return stdtrit(freedom, (1.0 + confidence) / 2.0) * spread
 
 
 class Excess:

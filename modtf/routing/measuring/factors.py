@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from modtf.base.checks import check_integer
 from modtf.metrics.distributions import Array
 from modtf.routing.measuring.compare import check_compared
+from modtf.routing.measuring.damage import measured_layers
 from modtf.routing.measuring.layers import Experts, Ints, choices_of, layers_of
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.measuring.tokens import MOST_TOKENS, Numbers, dealt, drawn_tokens
-from modtf.routing.measuring.watch import measured_layers
 
 MOST_PERMUTATIONS = 1_000
 SATURATED = 0.9  # if permuted factors reach this share of the possible information, tokens are too few

@@ -12,15 +12,14 @@ from modtf.base.checks import check_integer, check_number
 from modtf.base.memory import check_fits
 from modtf.base.words import in_a_row, plural
 from modtf.metrics.distributions import Array, as_numbers, check_distributions
-from modtf.metrics.measure import GROUPS
-from modtf.metrics.registry import MEASURES, check_groups
+from modtf.metrics.registry import GROUPS, MEASURES, check_groups
 from modtf.metrics.values import measure_stack
+from modtf.routing.measuring.damage import ENOUGH, Watch, assumes_one, warnings_of
 from modtf.routing.measuring.estimates import FEWEST_DRAWS, Excess, estimates, mean_and_range
 from modtf.routing.measuring.layers import Ints
 from modtf.routing.measuring.results import ALL_TOKENS, TOKENS_PER_LABEL, Estimate, LayerMeasures, View
 from modtf.routing.measuring.table import TINY, LayerTable
 from modtf.routing.measuring.tokens import Tokens
-from modtf.routing.measuring.watch import ENOUGH, Watch, assumes_one, warnings_of
 
 BY = ("mass", "hard")
 SHOWN = 10  # experts or labels that a warning names

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modtf.metrics.distributions import Array
+from modtf.routing.measuring.damage import Watch
 from modtf.routing.measuring.layers import Ints, Layer, Shares, sum_rows
 from modtf.routing.measuring.tokens import Part
-from modtf.routing.measuring.watch import Watch
 
 TINY = np.finfo(np.float32).tiny
 MOST_BYTES = 2**31

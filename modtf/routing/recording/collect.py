@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
 
 from modtf.base.checks import check_integer
 from modtf.base.files import write_table
+from modtf.routing.measuring.estimates import ratio_half_width
 from modtf.routing.recording.layers import check_model
 from modtf.routing.recording.record import evaluating
 from modtf.routing.recording.recorder import Recorder, check_new_folder, new_folder
@@ -242,17 +242,14 @@ class Ablation:
         np.add.at(sums, place, np.concatenate([_wider(part, num_labels) for part in self._sums]))
         counts, losses = sums[:, 0], sums[:, 1:]
         sent = np.sum([_wider(part, num_labels) for part in self._sent], axis=0)  # [pairs, R]
-        number, total = len(counts), counts.sum(axis=0)
-        freedom = number - 1 if number > 1 else np.nan
+        total = counts.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             loss = losses[:, 0].sum(axis=0) / total
             changes = losses[:, 1:] - losses[:, :1]
             change = changes.sum(axis=0) / total
-            apart = changes - change * counts[:, np.newaxis]  # residuals of a ratio of sums over documents
-            spread = np.sqrt((apart**2).sum(axis=0) * number / max(number - 1, 1)) / total
+            half = ratio_half_width(changes - change * counts[:, np.newaxis], total, LEVEL)
             share = sent / sent.sum(axis=1, keepdims=True)
             bits = np.log2(share / (total / total.sum()))
-        half = stats.t.ppf(0.5 + LEVEL / 2, freedom) * spread
         low, high = change - half, change + half
         rows = [
             (*pair, names[r] if names else r, int(total[r]), int(sent[i, r]), bits[i, r], loss[r],

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from modtf.base.checks import check_path
 from modtf.base.files import check_writable, scratch_folder
 from modtf.routing.measuring import LayerMeasures, measure_activations
-from modtf.routing.measuring.watch import kept_rows
+from modtf.routing.measuring.damage import kept_rows
 from modtf.routing.names import check_one_kind
 from modtf.routing.recording.layers import RoutedLayer, find_layers
 from modtf.routing.recording.tokens import Note, Rows

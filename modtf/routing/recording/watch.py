@@ -40,7 +40,7 @@ class Span:
 
 
 @dataclass
-class Tokens:
+class Inputs:
     """The tokens and the mask that a module was called with, and the cache."""
 
     ids: Any  # [B, N]
@@ -76,7 +76,7 @@ class Tokens:
         return None
 
 
-def given_tokens(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Tokens | None, Tokens | None]:
+def given_tokens(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Inputs | None, Inputs | None]:
     """Return the tokens among the arguments of a module, and the tokens for its decoder."""
     import torch
 
@@ -90,8 +90,8 @@ def given_tokens(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[
         ids = next((one for one in tensors if not one.is_floating_point()), None)
     cache = named.get("cache", named.get("past_key_values"))
     past = _length(cache), _reference(cache)
-    own = None if ids is None else Tokens(ids, named.get(MASK), *(past if decoder is None else ()))
-    return own, None if decoder is None else Tokens(decoder, named.get(DECODER_MASK), *past)
+    own = None if ids is None else Inputs(ids, named.get(MASK), *(past if decoder is None else ()))
+    return own, None if decoder is None else Inputs(decoder, named.get(DECODER_MASK), *past)
 
 
 def argument_names(signatures: Iterable[inspect.Signature]) -> set[str]:
@@ -223,7 +223,7 @@ class Watcher:
         self.modules = {path: modules[path] for path in self.signatures}
         self._has_decoder = any(DECODER_IDS in one.parameters for one in self.signatures.values())
         self._root: str | None = None  # path of the module whose call is the current pass
-        self._given: dict[str, tuple[Tokens | None, Tokens | None]] = {}  # path -> tokens, decoder's tokens
+        self._given: dict[str, tuple[Inputs | None, Inputs | None]] = {}  # path -> tokens, decoder's tokens
         self._runs: dict[int, list[tuple[Any, Any]]] = {}  # layer -> its runs
         self._stops = Stops()
         self._images: dict[int, Any] = {}  # id of a block -> which tokens are images
@@ -326,7 +326,7 @@ class Watcher:
                 stream.runs[number, run] = experts, weights
         return [stream for stream in streams.values() if stream.runs]
 
-    def _of(self, layer: RoutedLayer) -> Tokens | None:
+    def _of(self, layer: RoutedLayer) -> Inputs | None:
         for path in _above(layer.path):
             own, decoder = self._given.get(path, (None, None))
             takes_both = path in self.signatures and DECODER_IDS in self.signatures[path].parameters
@@ -335,7 +335,7 @@ class Watcher:
                 return stream
         return None
 
-    def _keep(self, tokens: Tokens) -> NDArray[np.bool_]:
+    def _keep(self, tokens: Inputs) -> NDArray[np.bool_]:
         """Return which tokens count, `[B, N]`, by the mask of this module or of one that encloses it."""
         masks = [one.mask for one in self._all(tokens) if one.mask is not None]
         masks.sort(key=lambda mask: getattr(mask, "ndim", 9))  # [B, N] masks come first
@@ -347,12 +347,12 @@ class Watcher:
             raise ValueError(f"{MASK} is not [B, N], so padding cannot be left out. Pass it as [B, N].")
         return np.ones(tuple(tokens.ids.shape), bool)
 
-    def _with_cache(self, tokens: Tokens) -> Tokens:
+    def _with_cache(self, tokens: Inputs) -> Inputs:
         """Return the tokens with the cache that this module, or the outermost one that has it, was given."""
         known = next((one for one in self._all(tokens) if one.past is not None), tokens)
         return replace(tokens, past=known.past, cache=known.cache)
 
-    def _all(self, tokens: Tokens) -> Iterator[Tokens]:
+    def _all(self, tokens: Inputs) -> Iterator[Inputs]:
         """Yield what any module was given with these tokens, the outermost module first."""
         for both in self._given.values():
             yield from (one for one in both if one is not None and self._same(one.ids, tokens.ids))

@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 
 from modtf.base.files import write_table, write_text
 from modtf.pages import page
-from modtf.pages.glossary import glossary_section
 from modtf.pages.pictures import Picture, start_at_zero
 from modtf.pages.text import in_a_row, text_table
 from modtf.routing.analyses.choices import check_same_tokens
@@ -108,7 +107,7 @@ def write_comparison(
         ),
         *saturation_sections(saturated or {}, runs[-1].name, out, names),
         page.Section("Matched experts", [SHARES], content=[page.Table(experts, "matched.csv", SHOWN)]),
-        glossary_section(WORDS),
+        page.glossary_section(WORDS),
     ]
     title = f"modtf measure: {in_a_row([run.name for run in runs])}"
     write_text(out / COMPARED, page.render(title, sections))

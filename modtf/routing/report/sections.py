@@ -16,10 +16,10 @@ from modtf.routing.analyses.choices import domains_of, ordered_choices
 from modtf.routing.analyses.sentences import lower_first, number, number_range, percent
 from modtf.routing.drawing import GREY, over_layers
 from modtf.routing.measuring import Factor, measure_factors
+from modtf.routing.measuring.damage import measured_layers
 from modtf.routing.measuring.layers import Ints, choices_of
 from modtf.routing.measuring.summarise import Progress
 from modtf.routing.measuring.tokens import MOST_TOKENS, dealt, drawn_note, drawn_tokens
-from modtf.routing.measuring.watch import measured_layers
 from modtf.routing.names import Names
 from modtf.routing.reading import text_of
 from modtf.routing.report.write import shown

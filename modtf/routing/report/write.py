@@ -15,7 +15,6 @@ from modtf.base.files import atomic_path, write_table, write_text
 from modtf.metrics import GROUPS, activation_measures
 from modtf.metrics.distributions import entropy
 from modtf.pages import page
-from modtf.pages.glossary import glossary_section, measures_section
 from modtf.pages.pictures import HEAT, Picture, png_of, start_at_zero
 from modtf.pages.text import plural
 from modtf.routing.analyses import Analysed
@@ -125,8 +124,8 @@ def write_routing_report(
     folds = [_fold(layer, names) for layer in layers]
     shuffled = any(layer.views[-1].shuffled is not None for layer in layers)
     sections.append(page.Section("Each layer", [MATRICES, SHUFFLED][: 1 + shuffled], content=folds))
-    sections.append(measures_section(activation_measures(GROUPS), tables.in_experts))
-    sections.append(glossary_section(WORDS))
+    sections.append(page.measures_section(activation_measures(GROUPS), tables.in_experts))
+    sections.append(page.glossary_section(WORDS))
     write_text(out / PAGE, page.render(f"modtf measure{': ' * bool(source)}{source}", sections))
     return out / PAGE
 

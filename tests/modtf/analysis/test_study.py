@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from simulated_results import TRAINING, World, cells_of, results_of, simulate, write_cell
+from sources import whole_kinds
 
 from modtf import Cell, Task
 from modtf.analysis import Study, find_missing
-from modtf.analysis.trained import whole_kinds
 from modtf.results import find_cells, load_results
 from modtf.tasks.families import FAMILIES
 

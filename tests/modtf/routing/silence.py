@@ -7,7 +7,7 @@ import format_writers as writers
 import numpy as np
 
 import modtf
-from modtf.routing.measuring.watch import ONE_ASSUMED
+from modtf.routing.measuring.damage import ONE_ASSUMED
 
 EXPECTED = np.stack([np.bincount(layer.ravel(), minlength=writers.EXPERTS) for layer in writers.CHOSEN])
 #: the warnings about every file that is as small as these and has no labels

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import modtf
-from modtf.routing.measuring.watch import kept_rows
+from modtf.routing.measuring.damage import kept_rows
 
 LAYERS, EXPERTS, K = 4, 16, 2
 

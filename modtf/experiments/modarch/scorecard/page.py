@@ -22,7 +22,6 @@ from modtf.experiments.modarch.scorecard import compare
 from modtf.experiments.modarch.studies.scorecard import ORACLE
 from modtf.metrics import MAIN_GROUPS, activation_measures
 from modtf.pages import page
-from modtf.pages.glossary import glossary_section, measures_section
 from modtf.pages.page import Section
 from modtf.pages.pictures import GREY
 from modtf.pages.text import percent_of
@@ -99,8 +98,8 @@ def write_page(
         Section("In detail", short, content=rows[1:]),
         *([Section("Compared with fixed routing", [PLACES], content=fixed)] if fixed else []),
         *tables,
-        *([measures_section(activation_measures(MAIN_GROUPS))] if fixed else []),
-        glossary_section(
+        *([page.measures_section(activation_measures(MAIN_GROUPS))] if fixed else []),
+        page.glossary_section(
             WORDS, "task", "variant", "CI", "in distribution", "out of distribution", "alignment"
         ),
     ]

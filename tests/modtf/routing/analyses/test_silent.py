@@ -12,8 +12,8 @@ from modtf.routing.analyses import ANALYSES, Options, load, read_choices, rows_o
 from modtf.routing.analyses.cache import hits
 from modtf.routing.analyses.chance import balanced_loads
 from modtf.routing.analyses.domains import counts_of_domains
+from modtf.routing.measuring.damage import ONE_ASSUMED
 from modtf.routing.measuring.estimates import mean_and_range
-from modtf.routing.measuring.watch import ONE_ASSUMED
 
 ORDER = ("vocabulary_specialisation", "coactivation", "repetition", "consistency", "cache", "dependence")
 

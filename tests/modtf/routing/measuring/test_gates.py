@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modtf.routing.measuring import measure_activations
-from modtf.routing.measuring.watch import ONE_ASSUMED
+from modtf.routing.measuring.damage import ONE_ASSUMED
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.bfloat16])
