@@ -53,9 +53,9 @@ def final_performance(study: Any) -> pd.DataFrame:
         return rows
     history = performance_rows(study.history)
     history = history[history["distribution"] == IN].sort_values("step")
-    models, task = history.groupby([*MEMBER, "kind"], observed=True)["value"], [*SIZES, "data_seed"]
-    first = models.first()[models.size() > 1].groupby(task, observed=True).median().to_dict()
-    losses = [first.get(key, np.nan) for key in rows[task].itertuples(index=False, name=None)]
+    models, by = history.groupby([*MEMBER, "kind"], observed=True)["value"], [*SIZES, "data_seed"]
+    first = models.first()[models.size() > 1].groupby(by, observed=True).median().to_dict()
+    losses = [first.get(key, np.nan) for key in rows[by].itertuples(index=False, name=None)]
     return rows.assign(constant=rows["constant"].fillna(pd.Series(losses, rows.index, dtype=float)))
 
 

@@ -337,7 +337,8 @@ def with_own_tokens(sums: Array, sizes: Array, weight: float, generator: np.rand
     own = np.broadcast_to((sizes * (tokens[0].sum() / sizes.sum()))[:, np.newaxis], tokens.shape)
     mean = sums[0].sum(axis=0) / tokens[0].sum()
     shares = np.where(tokens > 0, sums / np.maximum(tokens, TINY), mean)
-    variance = max(weight - float((mean**2).sum()), 0.0)
+    multinomial = 1.0 - float((mean**2).sum())  # the variance v of a token that goes to one module
+    variance = max(weight - 1.0 + multinomial, 0.0)
     missing = variance * (1 / np.maximum(own, TINY) - 1 / np.maximum(tokens, TINY))
     spread = ((shares - mean) ** 2).sum(axis=2, keepdims=True).mean(axis=0, keepdims=True)
     kept = np.clip(1 + missing / np.maximum(spread, TINY), tokens / np.maximum(own, TINY), 1)
@@ -353,7 +354,7 @@ def with_own_tokens(sums: Array, sizes: Array, weight: float, generator: np.rand
         shown = np.maximum(shares[few].astype(np.float64), 0.0)
         shown /= shown.sum(axis=1, keepdims=True) * (1 + 1e-9)  # at most 1 in all, whatever the rounding
         noise = generator.multinomial(number[:, 0].astype(np.int64), shown) / number
-        scale = np.sqrt(variance / max(1 - float((mean**2).sum()), TINY) * number / drawn)
+        scale = np.sqrt(variance / (multinomial + 1e-9) * number / drawn)
         result[few] = shown + scale * (noise - shown)
     return np.maximum(result, 0.0) * own
 
