@@ -173,18 +173,24 @@ def found_by_routers(study: modtf.Study) -> list[str]:
     return [markdown_table(header, rows, left=2)] if rows else []
 
 
-def spatial_search() -> str:
-    """Return the errors at the end of the models that searched the rate of `vqa_spatial`, in Markdown."""
-    rows = modtf.load_results(RESULTS / "vqa_spatial_tuning.zip").query(
-        "measure == 'error' and checkpoint == 'tail'"
+def spatial(name: str, by: str) -> str:
+    """Return the errors at the end of every model on `spatial` of an archive, in Markdown.
+
+    Args:
+        name: the archive.
+        by: what its models differ in besides the library, "rate" or "task".
+    """
+    rows = modtf.load_results(RESULTS / f"{name}.zip").query("measure == 'error' and checkpoint == 'tail'")
+    rate = rows["protocol"].astype(str).str.partition("@")[2].astype(float)
+    wide = rows.assign(rate=rate, task=rows["data_seed"]).pivot(
+        index=["variant", by], columns="condition", values="value"
     )
-    rows = rows.assign(rate=rows["protocol"].astype(str).str.partition("@")[2].astype(float))
-    wide = rows.pivot(index=["variant", "rate"], columns="condition", values="value")
     body = [
-        [library, f"{rate:g}", f"{known:.1f}", f"{new:.1f}"]
-        for (library, rate), known, new in wide[["iid", "novel"]].itertuples(name=None)
+        [library, f"{value:g}", f"{known:.1f}", f"{new:.1f}"]
+        for (library, value), known, new in wide[["iid", "novel"]].itertuples(name=None)
     ]
-    return markdown_table(["library (spatial, search)", "rate", "error % in", "error % out"], body)
+    search = ", search" if by == "rate" else ""
+    return markdown_table([f"library (spatial{search})", by, "error % in", "error % out"], body)
 
 
 def texts(studies: Studies) -> dict[str, list[str]]:
@@ -195,7 +201,15 @@ def texts(studies: Studies) -> dict[str, list[str]]:
     others = with_supplement(added)
     tables += [errors("rounds", by_rounds(several)), errors("question", supplement_only(others))]
     many = {f"{study_file('vqa').MANY:,}": by_width(more)}
-    return {"vqa.md": [*tables, claimed(others), errors("examples", many), spatial_search()]}
+    return {
+        "vqa.md": [
+            *tables,
+            claimed(others),
+            errors("examples", many),
+            spatial("vqa_spatial_tuning", "rate"),
+            spatial("vqa_spatial", "task"),
+        ]
+    }
 
 
 def draw(studies: Studies, folder: Path = IMAGES) -> list[Path]:

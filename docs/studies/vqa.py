@@ -16,9 +16,10 @@ other libraries with two rounds: 6 for `attribute` and 8 for `comparison`, 70 mo
 2.5 times the steps, as published: 25 models, 2 core-hours.
 
 `vqa_spatial` has the published number of examples for `spatial`, 210,000 instead of 2,400, and five times the
-steps: 6 models, 3.5 core-hours; it is not finished yet. The rate was searched before on a data seed that it
-does not use. At 0.0001 `all_all_all` has 32% of known answers wrong at the end, at 0.00006 35%, at 0.0003 and
-0.001 it learns nothing (50%). `group_all_all` was tried at 0.0001 alone: 29%. Its best rate may be another.
+steps: 6 models, 3.5 core-hours. The rate was searched before on a data seed that it does not use. At 0.0001
+`all_all_all` has 32% of known answers wrong at the end, at 0.00006 35%, at 0.0003 and 0.001 it learns nothing
+(50%). `group_all_all` was tried at 0.0001 alone: 29%. Its best rate may be another. Of the six models, one of
+each library has begun to learn.
 
     modtf sweep --study=docs/studies/vqa.py:vqa_ten_times --out=runs/vqa_ten_times
     modtf tune --study=docs/studies/vqa.py:vqa_spatial_tuning --out=runs/vqa_rates \\
