@@ -57,9 +57,11 @@ class Load(Analysis):
             if key not in balanced:
                 balanced[key] = balanced_loads(tokens, data.num_experts, options.permutations, generator)
             most = {"utilisation": 1.0, "load": 1.0, DEAD: data.num_experts}
-            yield from rows_of_sums(
+            limits = balanced_limits(tokens, data.num_experts, len(data.layers))
+            for row in rows_of_sums(
                 data, place, measure, list(per_group), balanced[key], options.confidence, (0, np.inf), most
-            )
+            ):
+                yield row | ({"limit": limits[row["measure"]]} if row["measure"] in limits else {})
             yield from document_rows(data, place, generator, options)
 
     def notes(self, data: Choices) -> list[str]:
@@ -106,6 +108,32 @@ def measures_of(counts: Array, numbers: Sequence[int]) -> dict[Any, float]:
         OVERALL: float(counts.max()) / mean - 1.0,
         "load_variation": float(counts.std()) / mean,
     } | {("load", expert): share for expert, share in zip(numbers, shares, strict=True)}
+
+
+def balanced_limits(tokens: Ints, num_experts: int, num_layers: int) -> dict[str, float]:
+    """Return what at most 2.5% of balanced routers exceed in some layer: dead experts, maximum violation.
+
+    Draws of routers cannot say that for many layers. An expert's count is binomial. So nearly is the number
+    of dead experts, of whose distribution mean and variance are known. The largest count is bounded by the
+    sum of all experts' probabilities. `tokens` `[k + 1]` says how many tokens choose each number of experts,
+    from 0.
+    """
+    from scipy.stats import binom  # slow to import
+
+    number, tail = int(tokens[1:].sum()), 0.025 / num_layers
+    if not number:
+        return {}
+    share = float(np.arange(len(tokens)) @ tokens) / number / num_experts
+    one = 1.0 - share  # the probability that a token leaves out an expert; two experts
+    two = one * max(1.0 - share * num_experts / max(num_experts - 1, 1), 0.0)
+    mean = num_experts * one**number
+    pairs = num_experts * (num_experts - 1) * two**number
+    spread = np.clip((mean + pairs - mean**2) / max(mean, 1e-300), 0.0, 1.0)  # variance / mean
+    trials = np.ceil(mean / max(1 - spread, mean / 1e6, 1e-12))
+    return {
+        DEAD: float(binom.isf(tail, trials, min(mean / max(trials, 1), 1.0))),
+        OVERALL: float(binom.isf(tail / num_experts, number, share) / (number * share) - 1.0),
+    }
 
 
 def document_rows(

@@ -109,14 +109,15 @@ def widened(number: int, draws: float = math.inf, confidence: float = 0.95) -> f
 def beyond_chance(table: pd.DataFrame, measure: str, what: str, names: Names, title: str = "") -> str:
     """Return a sentence on the layers above chance, such as "Layers 12 to 28 <what>: ... up to 0.37, ...".
 
-    `title` is what to call the measure; by default its name.
+    `title` is what to call the measure, with its verb: "the share of an id's tokens is"; by default its name.
     """
     part = table[(table["measure"] == measure) & (table["item"] == "")].astype({"value": float})
-    title = title or measure.replace("_", " ")
+    subject = title or f"the {measure.replace('_', ' ')} of layers is"
+    subject, title = subject[0].upper() + subject[1:], title or measure.replace("_", " ")
     if part["value"].isna().all():
-        return f"The {title} is unknown, because no tokens count for it."
+        return f"{subject} unknown, because no tokens count for it."
     if part["chance_high"].isna().all():
-        return f"The {title} of layers is {spread_of(table, measure)}."
+        return f"{subject} {spread_of(table, measure)}."
     layers = above_chance(table, measure)
     verb, _, rest = what.partition(" ")
     if len(layers) < 2:

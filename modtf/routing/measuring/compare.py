@@ -53,8 +53,10 @@ class Compared:
         layer: the layer's number, from 0.
         run, against: the names of the two runs.
         differences: way of counting -> measure -> value of `run` minus value of `against`.
-        shared: the share of the tokens' choices that agree, after the experts are matched. Its chance level
-            comes from tokens that are paired with tokens of another document.
+        shared: the share of the tokens' choices that agree, after the experts are matched, of those that
+            could: 1 of a token with 1 choice in one run and 2 in the other; half of a token's choices if
+            the other run dropped it. Its chance level comes from tokens that
+            are paired with tokens of another document.
         experts: `[M]`, the expert of `run` matched with each expert of `against`; -1 if it has no match.
         overlap: `[M]`, the share of the tokens of each expert of `against` that its match gets, too; NaN if
             the expert has no tokens.
@@ -259,7 +261,8 @@ def _matched(
         sent, shape = choices_of(layer, some), (len(some), layer.num_modules)
         ones.append(csr_array((np.ones(len(sent[0])), sent), shape=shape))
     a, b = ones
-    choices = (a.sum(axis=1) + b.sum(axis=1)) / 2
+    numbers = np.stack([a.sum(axis=1), b.sum(axis=1)])
+    choices = np.where(numbers.all(axis=0), numbers.min(axis=0), numbers.mean(axis=0))  # that could agree
     together = (a.T @ b).toarray()
     rows, columns = linear_sum_assignment(together, maximize=True)
     share = together[rows, columns].sum() / choices.sum()

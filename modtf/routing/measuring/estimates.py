@@ -198,8 +198,10 @@ class Excess:
         return np.asarray((share - self.centre) / self.spread_of_new)
 
     def share_at(self, excess: float) -> Array:
-        """Return the share that has this excess, `[...]`; the inverse of a call."""
-        return np.asarray(self.centre + excess * self.spread_of_new)
+        """Return the share that has this excess, `[...]`; the inverse of a call. NaN or infinite if all draws
+        are equal."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.centre + excess * self.spread_of_new)
 
     def draw_excess(self, share: Array) -> Array:
         """Return the excess of one of the draws over the others, `[...]`."""

@@ -80,9 +80,14 @@ def _information(layers: Sequence[LayerMeasures], names: Names) -> str:
         draws=[len(view.largest_excess_by_chance) for view in views],
         limit=corrected_limits([view.adjusted_by_chance for view in views]),
     )
-    if table["value"].isna().all():
-        drawn = table["draws"].any()
-        why = "experts carry as much about permuted labels" if drawn else "no permutations were drawn"
+    if table["value"].isna().all() or table["chance_high"].isna().all():
+        why = "experts carry as much about permuted labels"
+        if table["draws"].max() < 2:
+            why = (
+                "no permutations were drawn"
+                if not table["draws"].any()
+                else "one permutation is no chance level"
+            )
         return f"The {SCALE} of experts and labels is unknown, because {why}."
     above, one = above_chance(table, ADJUSTED), len(table) == 1
     eligible = table[table["layer"].isin(above)] if above else table  # a larger value may lie within chance
@@ -153,7 +158,8 @@ def _uneven(layers: Sequence[LayerMeasures], names: Names, known: pd.DataFrame |
         chance = f"chance below {upper_limit(busiest['chance_high'] + 1, 2)}"
         if above:
             return f"The load is most uneven in layer {where}: its busiest expert has {most}, {chance}"
-        text = "The load is as even as a balanced router's: the busiest expert"
+        among = f", corrected for {len(part)} layers" if len(part) > 1 else ""
+        text = f"No expert is busier than a balanced router's would be{among}: the busiest"
         return f"{text}, in layer {where}, has {most}, {chance}"
     use = [layer.views[-1].use for layer in layers]
     effective = [float(np.exp(entropy(one))) for one in use]

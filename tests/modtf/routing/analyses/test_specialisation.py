@@ -9,6 +9,9 @@ import pytest
 from ignorant_routers import ignorant
 
 import modtf
+from modtf.routing import Names, Routing
+from modtf.routing.analyses.load import balanced_limits
+from modtf.routing.measuring import Gates
 
 
 def value(found, measure, layer=0, item="", column="value"):
@@ -175,3 +178,25 @@ def test_the_committee_of_a_router_with_two_experts_for_all():
     assert value(found, "committee_share", layer=1) == pytest.approx(1 - 4 / 300)
     assert value(found, "committee_overlap", layer=1) == 1.0
     assert found.sentences[-1].endswith("of every domain choose: 2 in 1 of 2 layers.")
+
+
+@pytest.mark.parametrize(("experts", "layers", "tokens", "k"), [(64, 40, 500, 1), (32, 6, 60, 2)])
+def test_balanced_routers_exceed_the_limits_of_the_load_seldom(experts, layers, tokens, k):
+    """Over all layers in at most 2.5% of routers; draws of whole numbers make it fewer."""
+    generator, beyond = np.random.default_rng(0), []
+    limits = balanced_limits(np.array([0] * k + [tokens]), experts, layers)
+    for _ in range(200):
+        picked = generator.random((layers, tokens, experts)).argpartition(k - 1, axis=2)[..., :k]
+        counts = np.stack([np.bincount(layer.ravel(), minlength=experts) for layer in picked])
+        values = {"dead_experts": (counts == 0).sum(axis=1), "max_violation": counts.max(axis=1) * experts}
+        values["max_violation"] = values["max_violation"] / (tokens * k) - 1
+        beyond.append([(values[name] > limit + 1e-9).any() for name, limit in limits.items()])
+    assert (np.mean(beyond, axis=0) <= 0.06).all()
+    assert limits["dead_experts"] <= experts * (1 - k / experts) ** tokens + 8
+
+
+def test_layers_with_different_numbers_of_experts_are_refused():
+    gates = [np.eye(number)[np.arange(600) % number] for number in (8, 4)]
+    routing = Routing(Gates(gates), None, np.arange(600) // 20, Names(), {})
+    with pytest.raises(ValueError, match="Layers have 4 and 8 experts; analyses need equal numbers"):
+        modtf.analyse_routing(routing, "load")

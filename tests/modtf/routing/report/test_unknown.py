@@ -38,7 +38,8 @@ def test_a_page_shows_no_figure_of_permutations_that_were_not_drawn(permutations
     )
     assert tuple(text.count(part) for part in parts) == shown
     assert (tmp_path / "labels.png").exists() == bool(shown[0])
-    assert ("is unknown, because no permutations were drawn." in text) == (not permutations)
+    why = ("no permutations were drawn", "one permutation is too few")
+    assert [f"is unknown, because {reason}." in text for reason in why] == [permutations == n for n in (0, 1)]
 
 
 def test_one_token_of_each_label_says_nothing():
