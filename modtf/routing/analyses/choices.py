@@ -256,8 +256,8 @@ def _chosen(routing: Routing, order: Ints, progress: Progress) -> dict[str, Any]
     """Return the attributes of `Choices` that say what the router chose, for the tokens in `order`."""
     if len(sizes := {layer.num_modules for layer in routing.layers}) > 1:
         raise ValueError(
-            f"Layers have {' and '.join(map(str, sorted(sizes)))} experts; analyses need equal numbers. Analyse "
-            "the layers of each number alone."
+            f"Layers have {' and '.join(map(str, sorted(sizes)))} experts; analyses need equal numbers. "
+            "Analyse the layers of each number alone."
         )
     number, k = len(routing.expert_numbers), routing.layers[0].top_k
     experts = np.empty((len(routing.layers), len(order), k or 1), np.int16 if number < 2**15 else np.int32)

@@ -83,11 +83,7 @@ def _information(layers: Sequence[LayerMeasures], names: Names) -> str:
     if table["value"].isna().all() or table["chance_high"].isna().all():
         why = "experts carry as much about permuted labels"
         if table["draws"].max() < 2:
-            why = (
-                "no permutations were drawn"
-                if not table["draws"].any()
-                else "one permutation is no chance level"
-            )
+            why = "one permutation is too few" if table["draws"].any() else "no permutations were drawn"
         return f"The {SCALE} of experts and labels is unknown, because {why}."
     above, one = above_chance(table, ADJUSTED), len(table) == 1
     eligible = table[table["layer"].isin(above)] if above else table  # a larger value may lie within chance
