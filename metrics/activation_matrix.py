@@ -78,7 +78,8 @@ def from_counts(sums: ArrayLike, counts: ArrayLike) -> Array:
         index = first_index(~(counts > 0))
         raise ValueError(
             f"counts is {counts[index]:g} for rule {show_index(index)}: its row of the matrix is undefined. "
-            "Evaluate more tokens, or leave out the rule in sums and counts."
+            "Evaluate more tokens (modtf run: --set evaluation.tokens=N), or leave out the rule in sums and "
+            "counts."
         )
     return check_distributions(sums / counts[..., np.newaxis], "sums / counts")
 

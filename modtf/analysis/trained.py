@@ -76,7 +76,9 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
     lines: dict[str, list[str]] = {}
     for cell in cells:
         training, sizes = cell.definition.protocol.training, cell.definition.protocol.evaluation
-        words = f"{sizes.batches * sizes.batch_size:,} test examples per condition; {sizes.tokens:,} tokens"
+        task = cell.definition.task
+        words = f"{sizes.batches * sizes.batch_size:,} test examples per condition; "
+        words += f"{sizes.tokens_of(task):,} tokens"
         if checkpoint == "tail":
             epochs, _, number = epochs_of(training)
             each = sizes.smaller(TRAINING_FACTOR)
@@ -85,9 +87,9 @@ def how_measured(cells: Sequence[CellFolder], checkpoint: str) -> list[str]:
             words = (
                 f"the mean of {plural(number, 'evaluation')} in the last {number / epochs:.0%} of training"
             )
-            words += f", each on {data} test examples per condition; {each.tokens:,} tokens"
+            words += f", each on {data} test examples per condition; {each.tokens_of(task):,} tokens"
         families = lines.setdefault(f"{words} for each activation matrix", [])
-        if (family := family_label(cell.definition.task.arch)) not in families:
+        if (family := family_label(task.arch)) not in families:
             families.append(family)
     return [f"{', '.join(families)} (checkpoint {checkpoint}): {line}" for line, families in lines.items()]
 

@@ -130,10 +130,12 @@ class Evaluation:
     def tokens_of(self, task: "Task") -> int:
         """Return the tokens for the activation matrix of a task.
 
-        If rules are unequally frequent, there are more: the rarest rule has as many as if all were equal.
+        There are more if some of R rules would be missing in one of a million evaluations. If rules are
+        unequally frequent, the rarest rule has as many tokens as if all were equal.
         """
-        probs = task.family.rule_probs(task)
-        return self.tokens if probs is None else math.ceil(self.tokens / (min(probs) * len(probs)))
+        probs, rules = task.family.rule_probs(task), task.num_rules
+        tokens = max(self.tokens, math.ceil(rules * math.log(1e6 * rules)))
+        return tokens if probs is None else math.ceil(tokens / (min(probs) * len(probs)))
 
     def smaller(self, factor: float, conditions: tuple[str, ...] | None = (IID,)) -> "Evaluation":
         """Return an evaluation for use during training.

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from modtf import Population, Task
+from modtf import Evaluation, Population, Task
 from modtf.evaluation.elementwise import (
     absolute_error,
     categorical_cross_entropy,
@@ -132,6 +132,8 @@ def test_unequal_rules(options, small_sizes, batches):
     assert sizes.tokens_of(task) == np.ceil(sizes.tokens * 11 / 6), (
         "as many of the rarest as if all were equal"
     )
+    missing = 512 * np.exp(-Evaluation(tokens=1).tokens_of(Task(num_rules=512)) / 512)
+    assert missing == pytest.approx(1e-6, rel=0.01), "probability that a rule does not occur"
 
 
 def test_training_data_noise_and_what_stands_beside(small_sizes, batches):
