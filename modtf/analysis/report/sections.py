@@ -68,7 +68,8 @@ def _untrained_words(some: str, untrained: pd.DataFrame, study: TrainedModels) -
     if left.empty:
         return f"{some} well enough to judge: all models diverged."
     steps = sorted(study.results["steps"].unique())
-    after = f"after {' or '.join(map('{:,}'.format, steps))} steps " if 0 < len(steps) < 3 else ""
+    unit = "step" if steps == [1] else "steps"
+    after = f"after {' or '.join(map('{:,}'.format, steps))} {unit} " if 0 < len(steps) < 3 else ""
     ends = list(dict.fromkeys(f"{one:.0%}" for one in (left.min(), left.max())))
     return (
         f"{some} enough to judge: {after}the best variant has {' to '.join(ends)} of the loss or "
