@@ -13,7 +13,7 @@ from modtf.analysis.intervals import LEVEL, intervals
 from modtf.analysis.table import PERCENT
 from modtf.engines.state import state_of
 from modtf.pages.text import plural, text_table
-from modtf.results.schema import HISTORY, read_values
+from modtf.results.schema import DIVERGED, HISTORY, read_values
 from modtf.studies.grid import OPTIONS
 from modtf.tasks.cell import Cell
 from modtf.tasks.families import IID
@@ -71,13 +71,16 @@ def validation(cell: Cell, folder: str | Path) -> np.ndarray:
     members that diverged. Raise `ValueError` if the folder's history belongs to another cell.
     """
     path = Path(folder, HISTORY)
-    frame = read_values(path)
-    frame = frame[(frame["measure"] == cell.task.performance) & (frame["condition"] == IID)]
+    every = read_values(path)
+    lost = every.loc[every["measure"] == DIVERGED, SEEDS]  # perhaps in a stage that was not evaluated
+    frame = every[(every["measure"] == cell.task.performance) & (every["condition"] == IID)]
     table = frame.pivot(index=SEEDS, columns="step", values="value")
     if set(table.index) != set(cell.members) or not max(table.columns, default=0):
         raise ValueError(f"{path} does not belong to its cell. Remove its folder and run the cell again.")
     used = final_of(table.columns, bool(cell.protocol.training.schedule))
-    return table.loc[list(cell.members), used].to_numpy(np.float64).mean(axis=1)
+    found = table.loc[list(cell.members), used].to_numpy(np.float64).mean(axis=1)
+    diverged = set(lost.itertuples(index=False, name=None))
+    return np.where([member in diverged for member in cell.members], np.nan, found)
 
 
 def worst_validation(cell: Cell, out: str | Path) -> float:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import keras
+import numpy as np
 import pandas as pd
 import pytest
 from cheap import search_of
@@ -93,6 +94,9 @@ def test_validation_is_the_end_of_training_and_never_the_test(tmp_path, start, v
     other = search_of("0.1", members=((2, 0),)).base
     with pytest.raises(ValueError, match="does not belong to its cell"):
         validation(other, tmp_path)
+    lost = [*rows, (2, 1, 0, "diverged", "iid", "", 1.0)]  # in a stage that had no evaluations
+    pd.DataFrame(lost, columns=list(HISTORY_COLUMNS)).to_csv(tmp_path / "history.csv", index=False)
+    np.testing.assert_equal(validation(cell, tmp_path), [np.nan, 3.0])
 
 
 def test_trials_as_a_table(tune):
