@@ -73,7 +73,7 @@ def against(rows: pd.DataFrame, base: str = ORACLE) -> pd.DataFrame:
 
 def _with_text(table: pd.DataFrame) -> pd.DataFrame:
     ends = table[ENDS].to_numpy()
-    return table.assign(text=[with_interval(*map(short_number, row), form="") for row in ends])
+    return table.assign(text=[with_interval(*row) for row in ends])
 
 
 def corrected(found: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -121,8 +121,7 @@ def _curve(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         joined(axes, name, look, line["share"], line)
     axes.set_yscale("log")
     axes.set_xlabel("Wrong share")
-    if (place := axes.get_subplotspec()) is not None and place.is_first_col():
-        axes.set_ylabel("Loss")
+    axes.set_ylabel("Loss")
 
 
 def texts(study: modtf.Study) -> dict[str, list[str]]:

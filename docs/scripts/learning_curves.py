@@ -8,7 +8,7 @@ import pandas as pd
 from sources import ENDS
 
 from modtf.analysis.intervals import intervals
-from modtf.pages.text import short_number, with_interval
+from modtf.pages.text import with_interval
 
 ORACLE = "gt_modular"
 
@@ -96,5 +96,5 @@ def _in_words(row: dict[str, object], size: float | None = None) -> dict[str, ob
     if row["side"]:  # both: the curves of some tasks end above the loss, and those of others begin below it
         return {**row, "text": "not determined"}
     if size is None:
-        return {**row, "text": with_interval(*map(short_number, numbers), form="")}
+        return {**row, "text": with_interval(*numbers)}
     return {**row, "text": with_interval(*numbers, ",.0f")}

@@ -100,14 +100,19 @@ def interval_words(mean: Mapping[str, Any] | pd.Series, level: float, of: str = 
     return f"({', '.join([*([of] if of else []), interval, tasks])})"
 
 
-def with_interval(value: Any, low: Any, high: Any, form: str = ".2f") -> str:
-    """Return a number with its interval, both in the same format.
+def with_interval(value: Any, low: Any, high: Any, form: str = "") -> str:
+    """Return a number with its interval, in a format; by default with two decimals, or as `short_number` does
+    if all of the interval is positive, as that of a ratio.
 
     Example:
-        >>> with_interval(0.2, 0.1, 0.25)
-        '0.20 (0.10 to 0.25)'
+        >>> with_interval(0.2, -0.1, 0.25), with_interval(0.0163, 0.0083, 0.0321)
+        ('0.20 (-0.10 to 0.25)', '0.016 (0.0083 to 0.032)')
     """
-    return f"{value:{form}} ({low:{form}} to {high:{form}})"
+    if not form and low > 0:
+        value, low, high = map(short_number, (value, low, high))
+    else:
+        value, low, high = (f"{one:{form or '.2f'}}" for one in (value, low, high))
+    return f"{value} ({low} to {high})"
 
 
 def short_number(value: float) -> str:
