@@ -34,6 +34,7 @@ MOST_BYTES = 2**31
 MOST_UNITS = 2**12  # limit on the documents, and on the runs, that are kept: sums of more are normal
 KEPT = 2**24  # limit on the numbers kept for all layers, modules and documents (or runs): 128 MiB per view
 LONG = 2**12  # runs of one document from which on it is cut into pieces, which exchange labels by themselves
+AT_A_TIME = 2**24  # numbers of permuted sums that are made at a time
 SAMPLE = 2**11  # runs of a part from which the covariance of modules within documents is estimated
 Sums = NDArray[np.float32]
 #: how many times longer the units of one label may be. Among 150 simulated routers that knew nothing, 3% lay
@@ -113,8 +114,9 @@ class Units:
         shape = num_views, num_modules
         # Documents of one label that are not kept: their number [R], their sums, and sums of products.
         self.counts = np.zeros(0, np.int64)
-        self.sizes = np.zeros((2, 0))  # of each label: number of units, their tokens
+        self.sizes = np.zeros((3, 0))  # of each label: number of units, their tokens, those of documents
         self.squares_of_tokens = np.zeros(num_views)  # the sums over tokens of their squared weights
+        self.every = np.zeros(shape)  # the sums over all units
         self.total, self.squares = np.zeros(shape), np.zeros((*shape, num_modules))
         # Runs that are not kept: mean and variance of the sums under permuted labels, [V, R, M].
         self.mean, self.variance = (np.zeros((num_views, 0, num_modules)) for _ in range(2))
@@ -201,7 +203,7 @@ class Units:
 
     def add_whole(self, sums: Array, labels: Ints) -> None:
         """Add documents with one label each: sums `[V, D, M]` and labels `[D]`."""
-        self._count(sums, labels)
+        self._count(sums, labels, are_whole=True)
         self.num_whole += len(labels)
         self.counts += np.bincount(labels, minlength=len(self.counts))
         self.total += sums.sum(axis=1)
@@ -228,33 +230,42 @@ class Units:
         self.is_full = True
         sums, label, document = sums[:, cut:], label[cut:], document[cut:] - fits
         size = len(number) - fits
-        total, squares = (np.stack([sum_rows(v, document, size) for v in some]) for some in (sums, sums**2))
-        few = document[:SAMPLE]
+        pairs, of_unit, runs = np.unique(
+            document * self.num_labels + label, return_inverse=True, return_counts=True
+        )
+        of_pair, label = np.divmod(pairs, self.num_labels)  # document and label of a pair
+        all_runs, few = np.bincount(of_pair, runs), document[:SAMPLE]
+        between = runs * (all_runs[of_pair] - runs)
         sampled = np.bincount(few)[:, np.newaxis]
-        for view, rows in enumerate(sums[:, :SAMPLE]):
-            sum_of = sum_rows(rows, few, len(sampled))
-            self.within[view] += rows.T @ rows - sum_of.T @ (sum_of / sampled)
-        pairs, runs = np.unique(document * self.num_labels + label, return_counts=True)
-        document, label = np.divmod(pairs, self.num_labels)
-        all_runs = np.bincount(document, runs)[:, np.newaxis]
-        mean = total / all_runs
-        spread = np.maximum(squares / all_runs - mean**2, 0.0) / np.maximum(all_runs - 1.0, 1.0)
-        between = runs[:, np.newaxis] * (all_runs[document] - runs[:, np.newaxis])
-        for view in range(len(total)):
-            expected = runs[:, np.newaxis] * mean[view][document]
-            self.mean[view] += sum_rows(expected, label, self.num_labels)
-            self.variance[view] += sum_rows(between * spread[view][document], label, self.num_labels)
+        for view, rows in enumerate(sums):
+            tokens, total = rows.sum(axis=1), sum_rows(rows, document, size)
+            of_document = total.sum(axis=1)
+            mean = total / of_document[:, np.newaxis]
+            rest = rows - tokens[:, np.newaxis] * mean[document]
+            some, sum_of = rest[:SAMPLE], sum_rows(rest[:SAMPLE], few, len(sampled))
+            self.within[view] += some.T @ some - sum_of.T @ (sum_of / sampled)
+            # a label has its own tokens in the document, not those of as many runs of any label
+            own = np.bincount(of_unit, tokens)
+            longer = own / (runs * (of_document / all_runs)[of_pair])
+            spread = (
+                sum_rows(rest**2, document, size) / (all_runs * np.maximum(all_runs - 1, 1))[:, np.newaxis]
+            )
+            self.mean[view] += sum_rows(own[:, np.newaxis] * mean[of_pair], label, self.num_labels)
+            variance = (longer * between)[:, np.newaxis] * spread[of_pair]
+            self.variance[view] += sum_rows(variance, label, self.num_labels)
 
-    def _count(self, sums: Array, label: Ints) -> None:
-        for row, each in zip(self.sizes, (None, sums[-1].sum(axis=1)), strict=True):
+    def _count(self, sums: Array, label: Ints, are_whole: bool = False) -> None:
+        tokens = sums[-1].sum(axis=1)
+        for row, each in zip(self.sizes, (None, tokens, tokens * are_whole), strict=True):
             row += np.bincount(label, each, len(row))
+        self.every += sums.sum(axis=1)
 
     def uneven(self) -> tuple[int, int, float] | None:
         """Return the labels of the longest and the shortest units and the ratio; None if below `UNEVEN`."""
         labels = np.flatnonzero(self.sizes[0])
         if len(labels) < 2:
             return None
-        number, tokens = self.sizes[:, labels]
+        number, tokens = self.sizes[:2, labels]
         length = tokens / number
         longest, shortest = int(length.argmax()), int(length.argmin())
         ratio = float(length[longest] / length[shortest])
@@ -266,57 +277,100 @@ class Units:
         Each label has as many tokens as in the data, see `with_own_tokens`. The same seed gives the same
         permutations in all layers and views.
         """
-        num_views, num_modules = self.total.shape
-        shape = num_views, permutations, len(labels), num_modules
-        sums = self._exchanged(labels, permutations, seed).reshape(shape)
-        for view in range(num_views):
-            generator = np.random.default_rng(seed)
+        found: list[Array] = []
+        for view, every in enumerate(self.every):
+            if view and np.array_equal(self.every[0], every) and np.ptp(self.squares_of_tokens) == 0:
+                found.append(found[0])  # experts without weights: gate mass and hard assignment are the same
+                continue
+            sums = self._exchanged(view, labels, permutations, seed)
+            generator, weight = np.random.default_rng(seed), self._weight(view)
             if self.whole is None:
                 counts, total = self.counts[labels], self.total[view]
                 num = counts.sum()
                 covariance = (self.squares[view] - np.outer(total, total / num)) / max(num - 1, 1)
                 variance = np.outer(counts * (1 - counts / num), np.maximum(np.diag(covariance), 0.0))
                 mean = np.outer(counts, total) / num
-                sums[view] += draw_from_limit(mean, variance, covariance, counts, permutations, generator)
+                drawn = draw_from_limit(mean, variance, covariance, counts, permutations, generator)
+                of_all = np.broadcast_to(total / total.sum(), mean.shape)
+                sums += with_own_tokens(drawn, self.sizes[2, labels], of_all, weight, generator)
             mean, variance = self.mean[view][labels], self.variance[view][labels]
             if variance.any():
                 limit = mean, variance, self.within[view], variance.sum(axis=1)
-                sums[view] += draw_from_limit(*limit, permutations, generator)
+                sums += draw_from_limit(*limit, permutations, generator)
             else:
-                sums[view] += mean
-            generator = np.random.default_rng(seed)
-            weight = float(self.squares_of_tokens[view] / max(self.sizes[1].sum(), TINY))
-            sums[view] = with_own_tokens(sums[view], self.sizes[1, labels], weight, generator)
-        return sums
+                sums += mean
+            own = self.sizes[1, labels]
+            rows = np.broadcast_to((own * (every.sum() / own.sum()))[:, np.newaxis], (len(labels), 1))
+            fits = [np.allclose(sums.sum(axis=1), every, rtol=1e-6)]
+            fits += [np.allclose(sums.sum(axis=2, keepdims=True), rows, rtol=1e-6)]
+            if not all(fits):
+                sums = _fitted(sums, rows * every / every.sum(), rows)
+            found.append(sums)
+        return np.stack(found)
 
-    def _exchanged(self, labels: Ints, permutations: int, seed: int) -> Array:
-        """Return the sums of the kept units under permuted labels."""
+    def _weight(self, view: int) -> float:
+        """Return the mean over tokens of the sum of their squared weights: 1/k for k equal weights."""
+        return float(self.squares_of_tokens[view] / max(self.sizes[1].sum(), TINY))
+
+    def _exchanged(self, view: int, labels: Ints, permutations: int, seed: int) -> Any:
+        """Return the sums of the kept units under permuted labels, `[permutations, R, M]`."""
+        generator = np.random.default_rng(seed)
+        found = np.zeros((permutations, len(labels), self.total.shape[1]), np.float32)
+        if not permutations:
+            return found
+        if self.whole:
+            label = labels.searchsorted(np.concatenate([some for _, some in self.whole]))
+            sums = np.concatenate([some[view] for some, _ in self.whole])
+            permuted = np.array([generator.permutation(label) for _ in range(permutations)])
+            pair, drawn = self._of_pairs(view, sums, label, np.zeros_like(label), permuted, generator)
+            found[:, pair] += drawn
+        if self.runs:
+            label = labels.searchsorted(np.concatenate([some for _, some, _ in self.runs]))
+            document = np.concatenate([some for *_, some in self.runs])  # sorted
+            sums = np.concatenate([some[view] for some, *_ in self.runs])
+            most = max(AT_A_TIME // (permutations * sums.shape[1]), 1)
+            first = np.flatnonzero(np.diff(document, prepend=-1))
+            starts = first[np.flatnonzero(np.diff(first // most, prepend=-1))].tolist()
+            for some in map(slice, starts, [*starts[1:], len(document)]):
+                of = document[some]
+                orders = (np.lexsort((generator.random(len(of)), of)) for _ in range(permutations))
+                permuted = np.array([label[some][order] for order in orders])
+                pair, drawn = self._of_pairs(view, sums[some], label[some], of, permuted, generator)
+                order = np.argsort(pair, kind="stable")
+                first = np.flatnonzero(np.diff(pair[order], prepend=-1))
+                found[:, pair[order][first]] += np.add.reduceat(drawn[:, order], first, axis=1)
+        return found
+
+    def _of_pairs(
+        self, view: int, sums: Array, label: Ints, group: Ints, permuted: Ints, generator: np.random.Generator
+    ) -> tuple[Ints, Array]:
+        """Return pairs of a group of units and a label: labels `[N]`, sums `[permutations, N, M]`.
+
+        Units `[U]` exchange labels within their group. `permuted` `[permutations, U]` are their labels.
+        """
         from scipy.sparse import coo_array  # slow to import
 
-        generator = np.random.default_rng(seed)
-        kept, permuted = [], []
-        if self.whole:
-            of_label = labels.searchsorted(np.concatenate([some for _, some in self.whole]))
-            kept += [sums for sums, _ in self.whole]
-            permuted.append(np.array([generator.permutation(of_label) for _ in range(permutations)]))
-        if self.runs:
-            of_label = labels.searchsorted(np.concatenate([some for _, some, _ in self.runs]))
-            document = np.concatenate([some for *_, some in self.runs])  # sorted
-            kept += [sums for sums, *_ in self.runs]
-            orders = (np.lexsort((generator.random(len(document)), document)) for _ in range(permutations))
-            permuted.append(np.array([of_label[order] for order in orders]))
-        if not kept or not permutations:
-            return np.zeros((len(self.total), permutations, len(labels), self.total.shape[1]), np.float32)
-        sums = np.concatenate(kept, axis=1)
-        unit_label = np.concatenate(permuted, axis=1)
-        cell = (np.arange(permutations)[:, np.newaxis] * len(labels) + unit_label).ravel()
-        unit = np.tile(np.arange(sums.shape[1]), permutations)
-        shape = permutations * len(labels), sums.shape[1]
-        ones = coo_array((np.ones(len(cell), np.float32), (cell, unit)), shape=shape).tocsr()
-        return np.stack([ones @ view for view in sums])
+        key = group * (int(label.max()) + 1)
+        pairs, of_unit = np.unique(key + label, return_inverse=True)
+        permutations, number = len(permuted), len(pairs)
+        cell = pairs.searchsorted(key + permuted) + np.arange(permutations)[:, np.newaxis] * number
+        unit = np.tile(np.arange(len(sums)), permutations)
+        ones = coo_array(
+            (np.ones(cell.size, np.float32), (cell.ravel(), unit)), shape=(permutations * number, len(sums))
+        ).tocsr()
+        drawn = (ones @ sums).reshape(permutations, number, -1)
+        tokens: Array = np.bincount(of_unit, sums.sum(axis=1)).astype(np.float64)
+        of_group = np.unique(group, return_inverse=True)[1]
+        total = sum_rows(sums, of_group, int(of_group[-1]) + 1)
+        mean = (total / np.maximum(total.sum(axis=1, keepdims=True), TINY))[of_group]
+        mean = mean[np.unique(of_unit, return_index=True)[1]]
+        labels = pairs % (int(label.max()) + 1)
+        return labels, with_own_tokens(drawn, tokens, mean, self._weight(view), generator)
 
 
-def with_own_tokens(sums: Array, sizes: Array, weight: float, generator: np.random.Generator) -> Array:
+def with_own_tokens(
+    sums: Array, own: Array, mean: Array, weight: float, generator: np.random.Generator
+) -> Array:
     """Return sums under permuted labels whose rows have as many tokens as the labels do in the data.
 
     Units differ in length, so permuting gives a label of short units too many tokens, and its row too little
@@ -328,17 +382,17 @@ def with_own_tokens(sums: Array, sizes: Array, weight: float, generator: np.rand
 
     Args:
         sums: `[permutations, R, M]`.
-        sizes: the tokens of the labels `[R]`.
-        weight: the mean over tokens of the sum of their squared weights: 1/k for k equal weights.
+        own: the tokens of the labels `[R]`.
+        mean: the shares `[R, M]` that the rows have on average.
+        weight: the mean over tokens of the sum of their squared weights.
     """
-    if not len(sums):
-        return sums
     tokens = sums.sum(axis=2, keepdims=True)
-    own = np.broadcast_to((sizes * (tokens[0].sum() / sizes.sum()))[:, np.newaxis], tokens.shape)
-    mean = sums[0].sum(axis=0) / tokens[0].sum()
+    own = np.broadcast_to(own[:, np.newaxis], tokens.shape)
+    if not len(sums) or np.allclose(tokens, own, rtol=1e-6):
+        return sums
     shares = np.where(tokens > 0, sums / np.maximum(tokens, TINY), mean)
-    multinomial = 1.0 - float((mean**2).sum())  # the variance v of a token that goes to one module
-    variance = max(weight - 1.0 + multinomial, 0.0)
+    multinomial = 1.0 - (mean**2).sum(axis=1, keepdims=True)  # the variance v of a token of weight 1
+    variance = np.maximum(weight - 1.0 + multinomial, 0.0)
     missing = variance * (1 / np.maximum(own, TINY) - 1 / np.maximum(tokens, TINY))
     spread = ((shares - mean) ** 2).sum(axis=2, keepdims=True).mean(axis=0, keepdims=True)
     kept = np.clip(1 + missing / np.maximum(spread, TINY), tokens / np.maximum(own, TINY), 1)
@@ -354,8 +408,8 @@ def with_own_tokens(sums: Array, sizes: Array, weight: float, generator: np.rand
         shown = np.maximum(shares[few].astype(np.float64), 0.0)
         shown /= shown.sum(axis=1, keepdims=True) * (1 + 1e-9)  # at most 1 in all, whatever the rounding
         noise = generator.multinomial(number[:, 0].astype(np.int64), shown) / number
-        scale = np.sqrt(variance / (multinomial + 1e-9) * number / drawn)
-        result[few] = shown + scale * (noise - shown)
+        scale = np.broadcast_to(variance / (multinomial + 1e-9), tokens.shape)[few] * number / drawn
+        result[few] = shown + np.sqrt(scale) * (noise - shown)
     return np.maximum(result, 0.0) * own
 
 
@@ -363,9 +417,10 @@ def _sample(counts: Ints, size: Ints, generator: np.random.Generator) -> Ints:
     """Return `size` `[N]` of the things that are counted in each row `[N, M]`, without replacement."""
     drawn, others, missing = np.zeros_like(counts), counts.sum(axis=1), size.copy()
     for column, good in enumerate(counts.T):
-        others = others - good
-        drawn[:, column] = generator.hypergeometric(good, others, missing)
-        missing = missing - drawn[:, column]
+        rows = np.flatnonzero(good)  # few: most cells are empty
+        others[rows] -= good[rows]
+        drawn[rows, column] = generator.hypergeometric(good[rows], others[rows], missing[rows])
+        missing[rows] -= drawn[rows, column]
     return drawn
 
 
@@ -408,7 +463,12 @@ def draw_from_limit(
     step = free[few] / mean[few]
     for one in noise:  # one by one: all at once is slow, because it needs more memory
         one[few] = step * generator.poisson(mean[few] / step)
-    drawn = np.maximum(noise, 0.0, out=noise)
+    return _fitted(np.maximum(noise, 0.0, out=noise), mean, rows)
+
+
+def _fitted(drawn: Array, mean: Array, rows: Array) -> Array:
+    """Scale draws `[permutations, R, M]` until their columns have the sums of `mean` `[R, M]`, and their rows
+    these sums."""
     columns = mean.sum(axis=0, keepdims=True)
     for _ in range(4):
         for axis, wanted in ((1, columns), (2, rows)):
