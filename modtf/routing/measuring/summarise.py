@@ -91,8 +91,8 @@ def measure_tables(
         longest, shortest = (repr(known[one]) if known else str(one) for one in uneven[:2])
         notes.append(
             f"Documents or runs of the label {longest} are {uneven[2]:.2g} times as long as those of "
-            f"{shortest}. The chance level is too high then: weak information is missed, and values below "
-            "chance mean nothing. Leave out the ends of long documents."
+            f"{shortest}. The chance level may be too high then: weak information is missed, and values "
+            "below chance mean nothing. Leave out the ends of long documents."
         )
     how = _how_measured(tokens, kind, top_k, assumes_one(watches), options, known)
     if not tokens.given["labels"]:
