@@ -180,7 +180,7 @@ def test_the_committee_of_a_router_with_two_experts_for_all():
     assert found.sentences[-1].endswith("of every domain choose: 2 in 1 of 2 layers.")
 
 
-@pytest.mark.parametrize(("experts", "layers", "tokens", "k"), [(64, 40, 500, 1), (32, 6, 60, 2)])
+@pytest.mark.parametrize(("experts", "layers", "tokens", "k"), [(64, 20, 200, 1), (32, 6, 60, 2)])
 def test_balanced_routers_exceed_the_limits_of_the_load_seldom(experts, layers, tokens, k):
     """Over all layers in at most 2.5% of routers; draws of whole numbers make it fewer."""
     generator, beyond = np.random.default_rng(0), []
