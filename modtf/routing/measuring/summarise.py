@@ -72,9 +72,7 @@ def measure_tables(
     watches: list[Watch] = []
     measured: list[LayerMeasures] = []
     placeholders: list[LayerTable] = []
-    uneven = None
     for table in tables:
-        uneven = uneven or table.units.uneven()  # a dense layer may have none
         watches.append(table.watch)
         if kind == "Experts":
             _find_in_all(table, top_k or 1)
@@ -87,13 +85,6 @@ def measure_tables(
             table.watch.check_first()
         measured = [measure_table(table, tokens.counts, options, known) for table in placeholders]
     notes = [*warnings_of(watches, top_k), *tokens.notes()]
-    if uneven and tokens.given["labels"]:
-        longest, shortest = (repr(known[one]) if known else str(one) for one in uneven[:2])
-        notes.append(
-            f"Documents or runs of the label {longest} are {uneven[2]:.2g} times as long as those of "
-            f"{shortest}. The chance level may be too high then: weak information is missed, and values "
-            "below chance mean nothing. Leave out the ends of long documents."
-        )
     how = _how_measured(tokens, kind, top_k, assumes_one(watches), options, known)
     if not tokens.given["labels"]:
         names = (ALL_TOKENS,)

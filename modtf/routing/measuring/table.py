@@ -13,9 +13,8 @@ their sum S_r [M] has the mean D_r a and covariances (D_r [r = r'] - D_r D_r' / 
 are the mean and covariance of all documents' sums. A sum of many is normal. The same holds for the runs of a
 label within a document. For sums over independent documents, means and variances add up.
 
-Units of some labels may be longer than those of others. Sums under permuted labels are then scaled to the
-labels' own numbers of tokens, with the noise of as many (`with_own_tokens`). If units themselves differ, sums
-still vary more than those of the labels, so the chance level is too high: `uneven` finds such labels.
+Units of some labels may be longer than those of others. Sums under permuted labels then get the labels' own
+numbers of tokens, and the noise of as many (`with_own_tokens`).
 """
 
 from collections.abc import Sequence
@@ -37,10 +36,6 @@ LONG = 2**12  # runs of one document from which on it is cut into pieces, which 
 AT_A_TIME = 2**24  # numbers of permuted sums that are made at a time
 SAMPLE = 2**11  # runs of a part from which the covariance of modules within documents is estimated
 Sums = NDArray[np.float32]
-#: how many times longer the units of one label may be. Among 150 simulated routers that knew nothing, whose
-#: documents had strong tastes, 3% lay below the chance band at a ratio of 2, 7% at 3, 18% at 5 and 46% at 10
-#: (2.5% are meant to)
-UNEVEN = 2.5
 
 
 def check_labels_fit(num_labels: int, sizes: Sequence[int], num_groups: int) -> None:
@@ -115,7 +110,8 @@ class Units:
         shape = num_views, num_modules
         # Documents of one label that are not kept: their number [R], their sums, and sums of products.
         self.counts = np.zeros(0, np.int64)
-        self.sizes = np.zeros((3, 0))  # of each label: number of units, their tokens, those of documents
+        # of each label: number of units, their tokens, those of documents of one label, squares of the latter
+        self.sizes = np.zeros((4, 0))
         self.squares_of_tokens = np.zeros(num_views)  # the sums over tokens of their squared weights
         self.every = np.zeros(shape)  # the sums over all units
         self.total, self.squares = np.zeros(shape), np.zeros((*shape, num_modules))
@@ -257,20 +253,10 @@ class Units:
 
     def _count(self, sums: Array, label: Ints, are_whole: bool = False) -> None:
         tokens = sums[-1].sum(axis=1)
-        for row, each in zip(self.sizes, (None, tokens, tokens * are_whole), strict=True):
+        numbers = None, tokens, tokens * are_whole, tokens**2 * are_whole
+        for row, each in zip(self.sizes, numbers, strict=True):
             row += np.bincount(label, each, len(row))
         self.every += sums.sum(axis=1)
-
-    def uneven(self) -> tuple[int, int, float] | None:
-        """Return the labels of the longest and the shortest units and the ratio; None if below `UNEVEN`."""
-        labels = np.flatnonzero(self.sizes[0])
-        if len(labels) < 2:
-            return None
-        number, tokens = self.sizes[:2, labels]
-        length = tokens / number
-        longest, shortest = int(length.argmax()), int(length.argmin())
-        ratio = float(length[longest] / length[shortest])
-        return (int(labels[longest]), int(labels[shortest]), ratio) if ratio >= UNEVEN else None
 
     def permuted(self, labels: Ints, permutations: int, seed: int) -> Array:
         """Return the sums of labels `[R]` under permuted labels, `[V, permutations, R, M]`.
@@ -293,7 +279,8 @@ class Units:
                 mean = np.outer(counts, total) / num
                 drawn = draw_from_limit(mean, variance, covariance, counts, permutations, generator)
                 of_all = np.broadcast_to(total / total.sum(), mean.shape)
-                sums += with_own_tokens(drawn, self.sizes[2, labels], of_all, weight, generator)
+                own, ratio = self.sizes[2, labels], self._ratio(labels)
+                sums += with_own_tokens(drawn, own, of_all, weight, generator, ratio)
             mean, variance = self.mean[view][labels], self.variance[view][labels]
             if variance.any():
                 limit = mean, variance, self.within[view], variance.sum(axis=1)
@@ -313,6 +300,16 @@ class Units:
         """Return the mean over tokens of the sum of their squared weights: 1/k for k equal weights."""
         return float(self.squares_of_tokens[view] / max(self.sizes[1].sum(), TINY))
 
+    def _ratio(self, labels: Ints) -> Array:
+        """Return how much the lengths of each label's documents differ, compared with those of all documents.
+
+        It is the sum of squared lengths over the square of their sum, divided by what as many documents of
+        any label have: 1 if lengths do not depend on the label.
+        """
+        number, (tokens, squares) = self.counts[labels], self.sizes[2:, labels]
+        pooled = squares.sum() * number.sum() / max(tokens.sum(), TINY) ** 2
+        return np.asarray(squares * number / np.maximum(tokens, TINY) ** 2 / max(pooled, TINY))
+
     def _exchanged(self, view: int, labels: Ints, permutations: int, seed: int) -> Any:
         """Return the sums of the kept units under permuted labels, `[permutations, R, M]`."""
         generator = np.random.default_rng(seed)
@@ -323,7 +320,8 @@ class Units:
             label = labels.searchsorted(np.concatenate([some for _, some in self.whole]))
             sums = np.concatenate([some[view] for some, _ in self.whole])
             permuted = np.array([generator.permutation(label) for _ in range(permutations)])
-            pair, drawn = self._of_pairs(view, sums, label, np.zeros_like(label), permuted, generator)
+            ratio = self._ratio(labels[np.unique(label)])
+            pair, drawn = self._of_pairs(view, sums, label, np.zeros_like(label), permuted, generator, ratio)
             found[:, pair] += drawn
         if self.runs:
             label = labels.searchsorted(np.concatenate([some for _, some, _ in self.runs]))
@@ -343,11 +341,13 @@ class Units:
         return found
 
     def _of_pairs(
-        self, view: int, sums: Array, label: Ints, group: Ints, permuted: Ints, generator: np.random.Generator
-    ) -> tuple[Ints, Array]:
+        self, view: int, sums: Array, label: Ints, group: Ints, permuted: Ints,
+        generator: np.random.Generator, ratio: Array | None = None,
+    ) -> tuple[Ints, Array]:  # fmt: skip
         """Return pairs of a group of units and a label: labels `[N]`, sums `[permutations, N, M]`.
 
         Units `[U]` exchange labels within their group. `permuted` `[permutations, U]` are their labels.
+        `ratio` is that of `with_own_tokens`.
         """
         from scipy.sparse import coo_array  # slow to import
 
@@ -366,26 +366,30 @@ class Units:
         mean = (total / np.maximum(total.sum(axis=1, keepdims=True), TINY))[of_group]
         mean = mean[np.unique(of_unit, return_index=True)[1]]
         labels = pairs % (int(label.max()) + 1)
-        return labels, with_own_tokens(drawn, tokens, mean, self._weight(view), generator)
+        return labels, with_own_tokens(drawn, tokens, mean, self._weight(view), generator, ratio)
 
 
 def with_own_tokens(
-    sums: Array, own: Array, mean: Array, weight: float, generator: np.random.Generator
-) -> Array:
+    sums: Array, own: Array, mean: Array, weight: float, generator: np.random.Generator,
+    ratio: Array | None = None,
+) -> Array:  # fmt: skip
     """Return sums under permuted labels whose rows have as many tokens as the labels do in the data.
 
     Units differ in length, so permuting gives a label of short units too many tokens, and its row too little
     noise: too low a chance level. So a label with n < t tokens gets a sample of n of its t tokens. If its
     sums are not counts, its shares get noise of variance v (1/n - 1/t), that of a multinomial distribution.
-    The variance of a share over t tokens is the variance between units, which permuting keeps, and v/t. So
-    the row of a label with n > t tokens is moved towards the mean, by the part of its variance that is too
-    much.
+    The variance of a share over t tokens is the variance between units and v/t. So the row of a label with
+    n > t tokens is moved towards the mean, by the part of its variance that is too much. The variance between
+    units is larger the more their lengths differ, and those of one label may differ less than those of all:
+    it is scaled by `ratio`.
 
     Args:
         sums: `[permutations, R, M]`.
         own: the tokens of the labels `[R]`.
         mean: the shares `[R, M]` that the rows have on average.
         weight: the mean over tokens of the sum of their squared weights.
+        ratio: how much the lengths of each label's units differ, compared with permuted units `[R]`, see
+            `Units._ratio`; by default 1.
     """
     tokens = sums.sum(axis=2, keepdims=True)
     own = np.broadcast_to(own[:, np.newaxis], tokens.shape)
@@ -394,14 +398,20 @@ def with_own_tokens(
     shares = np.where(tokens > 0, sums / np.maximum(tokens, TINY), mean)
     multinomial = 1.0 - (mean**2).sum(axis=1, keepdims=True)  # the variance v of a token of weight 1
     variance = np.maximum(weight - 1.0 + multinomial, 0.0)
-    missing = variance * (1 / np.maximum(own, TINY) - 1 / np.maximum(tokens, TINY))
-    spread = ((shares - mean) ** 2).sum(axis=2, keepdims=True).mean(axis=0, keepdims=True)
-    kept = np.clip(1 + missing / np.maximum(spread, TINY), tokens / np.maximum(own, TINY), 1)
+    within = variance * (1 / np.maximum(tokens, TINY)).mean(axis=0)  # at t tokens
+    spread = ((shares - mean) ** 2).sum(axis=2, keepdims=True).mean(axis=0)
+    between = np.maximum(spread - within, 0.0) * (1.0 if ratio is None else ratio[:, np.newaxis])
+    factor = (between + within) / np.maximum(spread, within + TINY)
+    is_scaled = np.abs(factor - 1.0) > 0.05
+    shares = np.where(is_scaled, np.maximum(mean + np.sqrt(factor) * (shares - mean), 0.0), shares)
+    shares /= shares.sum(axis=2, keepdims=True)
+    wanted, drawn = (between + variance / np.maximum(some, TINY) for some in (own, tokens))
+    kept = np.clip(wanted / np.maximum(drawn, TINY), tokens / np.maximum(own, TINY), 1)
     result = mean + np.sqrt(kept) * (shares - mean)
     few = (tokens > own * (1 + 1e-6))[..., 0]
     counts, size = sums[few] / weight, np.rint(own[few][:, 0] / weight).astype(np.int64)
     whole = np.rint(counts).astype(np.int64)
-    if (np.abs(counts - whole) < 1e-3).all():
+    if not is_scaled.any() and (np.abs(counts - whole) < 1e-3).all():
         result[few] = _sample(whole, size, generator) / np.maximum(size, 1)[:, np.newaxis]
     else:
         drawn = 1 / (1 / own[few] - 1 / tokens[few])

@@ -58,13 +58,15 @@ def of_one_label(seed, tokens=600):
 
 
 def of_several(seed, tokens=600):
-    """Draw documents with preferred labels; modules depend on the labels within documents."""
+    """Draw documents with preferred labels and modules; modules do not depend on labels."""
     generator = np.random.default_rng(seed)
     documents = np.repeat(np.arange(tokens // 12), 12)
     taste = generator.dirichlet(2 * LABEL_PROBS, size=tokens // 12)
     labels = (taste[documents].cumsum(axis=1) < generator.random((tokens, 1))).sum(axis=1).clip(max=2)
     labels[::12] = (labels[1::12] + 1) % 3  # no document has one label
-    return np.eye(4)[[generator.choice(4, p=SPECIALISED[label]) for label in labels]], labels, documents
+    likes = generator.dirichlet(np.full(4, 4.0), size=tokens // 12)
+    modules = (likes[documents].cumsum(axis=1) < generator.random((tokens, 1))).sum(axis=1).clip(max=3)
+    return np.eye(4)[modules], labels, documents
 
 
 def of_one_token(seed, tokens=600):
@@ -95,8 +97,8 @@ def test_sums_are_those_of_permuted_labels(draw, kept, view):
     gates /= gates.sum(axis=1, keepdims=True)
     expected = by_hand(gates, labels, documents, 300)
     np.testing.assert_allclose(found.sum(axis=1), np.tile(gates.sum(axis=0), (300, 1)), rtol=0.02)
-    np.testing.assert_allclose(found.mean(axis=0), expected.mean(axis=0), atol=0.05 * len(labels) / 12)
-    np.testing.assert_allclose(found.std(axis=0), expected.std(axis=0), rtol=0.45)
+    np.testing.assert_allclose(found.mean(axis=0), expected.mean(axis=0), atol=0.02 * len(labels) / 12)
+    np.testing.assert_allclose(found.std(axis=0), expected.std(axis=0), rtol=0.25)
     np.testing.assert_allclose(
         found.sum(axis=2).std(axis=0), expected.sum(axis=2).std(axis=0), rtol=0.2, atol=1
     )
@@ -258,27 +260,12 @@ def uneven(ratio, seed=0):
     return layer
 
 
-@pytest.mark.parametrize(("ratio", "said"), [(1, False), (2, False), (10, True)])
-def test_labels_with_longer_documents_are_named(ratio, said):
-    words = "Documents or runs of the label 0 are 10 times as long as those of 1"
-    assert any(note.startswith(words) for note in uneven(ratio).warnings) is said
-
-
 @pytest.mark.slow
-def test_the_chance_level_is_too_high_where_documents_of_one_label_are_longer():
-    values = [uneven(10, seed).hard.values["adjusted_mutual_information"] for seed in range(100)]
-    assert sum(value.value < value.chance_low for value in values) > 20
-    assert not any(value.value > value.chance_high for value in values)
-
-
-def test_labels_with_longer_documents_are_named_if_the_first_layer_routes_nothing():
-    documents = np.repeat(np.arange(40), np.where(np.arange(40) % 2, 100, 10))
-    experts = np.random.default_rng(0).integers(4, size=(2, len(documents), 1))
-    experts[0] = -1
-    (layer,) = measure_activations(
-        experts=experts, num_experts=4, labels=documents % 2, documents=documents, permutations=2
-    )
-    assert any("of the label 1 are 10 times as long as those of 0" in note for note in layer.warnings)
+@pytest.mark.parametrize("ratio", [3, 10])
+def test_the_chance_level_holds_where_documents_of_one_label_are_longer(ratio):
+    values = [uneven(ratio, seed).hard.values["adjusted_mutual_information"] for seed in range(100)]
+    assert sum(value.value < value.chance_low for value in values) <= 10
+    assert sum(value.value > value.chance_high for value in values) <= 10
 
 
 @pytest.mark.parametrize(("runs", "said"), [(1, True), (2, False)])
