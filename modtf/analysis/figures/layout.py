@@ -93,7 +93,7 @@ def panels(
             mark(axes[r, c], part, look)
         if r == 0:
             axes[r, c].set_title(wrapped(column, other, 10.5 * size[0]), size=9.5)
-        if c == 0:
+        if c == 0 and row:
             style = {"rotation": 0, "ha": "right", "va": "center"} if upright else {}
             axes[r, c].set_ylabel(wrapped(row, value, 14 if upright else 12 * size[1]), **style)
     body.align_ylabels(axes[:, 0])

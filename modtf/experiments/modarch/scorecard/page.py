@@ -183,7 +183,7 @@ def _places(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], own: str)
         style |= {"color": GREY, "marker": "."} if name == OTHERS else {}
         style |= {"color": NEW.colour, "marker": "*", "markersize": 11} if name == own else {}
         joined(axes, name, look, line["x"], line, **style)
-    axes.set(yscale="log", xlim=(-0.03, 1.0), xlabel="Alignment")
+    axes.set(yscale="log", xlim=(-0.03, 1.0), xlabel="Alignment", ylabel="Loss / the oracle's")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
