@@ -72,10 +72,13 @@ def measure_tables(
     watches: list[Watch] = []
     measured: list[LayerMeasures] = []
     placeholders: list[LayerTable] = []
+    begin_at_1 = kind == "Experts"
     for table in tables:
         watches.append(table.watch)
         if kind == "Experts":
             _find_in_all(table, top_k or 1)
+            sent = table.units.sent
+            begin_at_1 &= len(sent) > 2 and not sent[0] and bool(sent[1:].all())
         if table.watch.is_placeholder:
             placeholders.append(table)
         else:
@@ -85,6 +88,8 @@ def measure_tables(
             table.watch.check_first()
         measured = [measure_table(table, tokens.counts, options, known) for table in placeholders]
     notes = [*warnings_of(watches, top_k), *tokens.notes()]
+    if begin_at_1:
+        notes.append("Expert 0 was never chosen, and all others were. If numbers begin at 1, subtract 1.")
     how = _how_measured(tokens, kind, top_k, assumes_one(watches), options, known)
     if not tokens.given["labels"]:
         names = (ALL_TOKENS,)

@@ -218,3 +218,10 @@ def test_an_expert_that_is_the_only_one_of_some_tokens_is_not_the_expert_of_all(
             labels=np.arange(200) % 2, experts=experts, num_experts=4, permutations=2
         )
         assert any("Every token goes to expert 0" in text for text in layer.warnings) is said
+
+
+@pytest.mark.parametrize(("first", "said"), [(0, False), (1, True)])
+def test_numbers_that_begin_at_1_are_noticed(first, said):
+    experts = np.random.default_rng(0).integers(first, 8 + first, size=(2, 400, 1))
+    (layer, _) = measure_activations(experts=experts, num_experts=8 + first, permutations=0)
+    assert any("If numbers begin at 1, subtract 1" in note for note in layer.warnings) is said
