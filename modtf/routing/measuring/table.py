@@ -289,8 +289,8 @@ class Units:
                 sums += mean
             own = self.sizes[1, labels]
             rows = np.broadcast_to((own * (every.sum() / own.sum()))[:, np.newaxis], (len(labels), 1))
-            fits = [np.allclose(sums.sum(axis=1), every, rtol=1e-6)]
-            fits += [np.allclose(sums.sum(axis=2, keepdims=True), rows, rtol=1e-6)]
+            fits = [np.allclose(sums.sum(axis=1), every, rtol=1e-5)]
+            fits += [np.allclose(sums.sum(axis=2, keepdims=True), rows, rtol=1e-5)]
             if not all(fits):
                 sums = _fitted(sums, rows * every / every.sum(), rows)
             found.append(sums)
@@ -312,7 +312,8 @@ class Units:
 
     def _exchanged(self, view: int, labels: Ints, permutations: int, seed: int) -> Any:
         """Return the sums of the kept units under permuted labels, `[permutations, R, M]`."""
-        generator = np.random.default_rng(seed)
+        # two generators, so that noise does not change the permutations of other layers
+        generator, noise = np.random.default_rng(seed), np.random.default_rng([seed, 1])
         found = np.zeros((permutations, len(labels), self.total.shape[1]), np.float32)
         if not permutations:
             return found
@@ -321,7 +322,7 @@ class Units:
             sums = np.concatenate([some[view] for some, _ in self.whole])
             permuted = np.array([generator.permutation(label) for _ in range(permutations)])
             ratio = self._ratio(labels[np.unique(label)])
-            pair, drawn = self._of_pairs(view, sums, label, np.zeros_like(label), permuted, generator, ratio)
+            pair, drawn = self._of_pairs(view, sums, label, np.zeros_like(label), permuted, noise, ratio)
             found[:, pair] += drawn
         if self.runs:
             label = labels.searchsorted(np.concatenate([some for _, some, _ in self.runs]))
@@ -334,7 +335,7 @@ class Units:
                 of = document[some]
                 orders = (np.lexsort((generator.random(len(of)), of)) for _ in range(permutations))
                 permuted = np.array([label[some][order] for order in orders])
-                pair, drawn = self._of_pairs(view, sums[some], label[some], of, permuted, generator)
+                pair, drawn = self._of_pairs(view, sums[some], label[some], of, permuted, noise)
                 order = np.argsort(pair, kind="stable")
                 first = np.flatnonzero(np.diff(pair[order], prepend=-1))
                 found[:, pair[order][first]] += np.add.reduceat(drawn[:, order], first, axis=1)
@@ -393,7 +394,7 @@ def with_own_tokens(
     """
     tokens = sums.sum(axis=2, keepdims=True)
     own = np.broadcast_to(own[:, np.newaxis], tokens.shape)
-    if not len(sums) or np.allclose(tokens, own, rtol=1e-6):
+    if not len(sums) or np.allclose(tokens, own, rtol=1e-5):
         return sums
     shares = np.where(tokens > 0, sums / np.maximum(tokens, TINY), mean)
     multinomial = 1.0 - (mean**2).sum(axis=1, keepdims=True)  # the variance v of a token of weight 1
@@ -408,7 +409,7 @@ def with_own_tokens(
     wanted, drawn = (between + variance / np.maximum(some, TINY) for some in (own, tokens))
     kept = np.clip(wanted / np.maximum(drawn, TINY), tokens / np.maximum(own, TINY), 1)
     result = mean + np.sqrt(kept) * (shares - mean)
-    few = (tokens > own * (1 + 1e-6))[..., 0]
+    few = (tokens > own * (1 + 1e-5))[..., 0]
     counts, size = sums[few] / weight, np.rint(own[few][:, 0] / weight).astype(np.int64)
     whole = np.rint(counts).astype(np.int64)
     if not is_scaled.any() and (np.abs(counts - whole) < 1e-3).all():
