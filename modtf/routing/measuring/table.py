@@ -33,6 +33,7 @@ MOST_BYTES = 2**31
 MOST_UNITS = 2**12  # limit on the documents, and on the runs, that are kept: sums of more are normal
 KEPT = 2**24  # limit on the numbers kept for all layers, modules and documents (or runs): 128 MiB per view
 LONG = 2**12  # runs of one document from which on it is cut into pieces, which exchange labels by themselves
+PURE = 1e-6  # variance of tokens below which all tokens of a unit go to the same modules
 AT_A_TIME = 2**24  # numbers of permuted sums that are made at a time
 SAMPLE = 2**11  # runs of a part from which the covariance of modules within documents is estimated
 Sums = NDArray[np.float32]
@@ -304,11 +305,12 @@ class Units:
         """Return how much the lengths of each label's documents differ, compared with those of all documents.
 
         It is the sum of squared lengths over the square of their sum, divided by what as many documents of
-        any label have: 1 if lengths do not depend on the label.
+        any label have, at most 1: 1 if lengths do not depend on the label.
         """
         number, (tokens, squares) = self.counts[labels], self.sizes[2:, labels]
-        pooled = squares.sum() * number.sum() / max(tokens.sum(), TINY) ** 2
-        return np.asarray(squares * number / np.maximum(tokens, TINY) ** 2 / max(pooled, TINY))
+        pooled = squares.sum() * number.sum() / max(tokens.sum(), TINY) ** 2 / np.maximum(number, 1)
+        own = squares / np.maximum(tokens, TINY) ** 2
+        return np.asarray(own / np.clip(pooled, TINY, 1.0))
 
     def _exchanged(self, view: int, labels: Ints, permutations: int, seed: int) -> Any:
         """Return the sums of the kept units under permuted labels, `[permutations, R, M]`."""
@@ -321,7 +323,9 @@ class Units:
             label = labels.searchsorted(np.concatenate([some for _, some in self.whole]))
             sums = np.concatenate([some[view] for some, _ in self.whole])
             permuted = np.array([generator.permutation(label) for _ in range(permutations)])
-            ratio = self._ratio(labels[np.unique(label)])
+            length = sums.sum(axis=1, dtype=np.float64)
+            own, *others = (_unevenness(each, length, len(labels)) for each in (label, *permuted))
+            ratio = (own / np.maximum(np.mean(others, axis=0), TINY))[np.unique(label)]
             pair, drawn = self._of_pairs(view, sums, label, np.zeros_like(label), permuted, noise, ratio)
             found[:, pair] += drawn
         if self.runs:
@@ -366,13 +370,31 @@ class Units:
         total = sum_rows(sums, of_group, int(of_group[-1]) + 1)
         mean = (total / np.maximum(total.sum(axis=1, keepdims=True), TINY))[of_group]
         mean = mean[np.unique(of_unit, return_index=True)[1]]
-        labels = pairs % (int(label.max()) + 1)
-        return labels, with_own_tokens(drawn, tokens, mean, self._weight(view), generator, ratio)
+        labels, weight = pairs % (int(label.max()) + 1), self._weight(view)
+        inside = _variance_inside(sums, weight)
+        return labels, with_own_tokens(drawn, tokens, mean, weight, generator, ratio, inside)
+
+
+def _unevenness(label: Ints, length: Array, number: int) -> Array:
+    """Return the sum of squared lengths of each label's units, over the square of their sum, `[number]`."""
+    squares, sums = (np.bincount(label, each, number) for each in (length**2, length))
+    return np.asarray(squares / np.maximum(sums, TINY) ** 2)
+
+
+def _variance_inside(sums: Array, weight: float) -> float:
+    """Return the variance of a token within its unit, from sums of units `[U, M]`; infinity if unknown."""
+    length = sums.sum(axis=1, dtype=np.float64)
+    several = length > 1.5
+    if not several.any():
+        return np.inf
+    length, shares = length[several], sums[several] / length[several, np.newaxis]
+    variance = (weight - (shares.astype(np.float64) ** 2).sum(axis=1)) * length / (length - 1)
+    return float(max(np.average(variance, weights=length), 0.0))
 
 
 def with_own_tokens(
     sums: Array, own: Array, mean: Array, weight: float, generator: np.random.Generator,
-    ratio: Array | None = None,
+    ratio: Array | None = None, inside: float = np.inf,
 ) -> Array:  # fmt: skip
     """Return sums under permuted labels whose rows have as many tokens as the labels do in the data.
 
@@ -391,15 +413,20 @@ def with_own_tokens(
         weight: the mean over tokens of the sum of their squared weights.
         ratio: how much the lengths of each label's units differ, compared with permuted units `[R]`, see
             `Units._ratio`; by default 1.
+        inside: the variance of a token within its unit, if it is known. If it is 0, only rows are scaled.
     """
-    tokens = sums.sum(axis=2, keepdims=True)
+    tokens = sums.sum(axis=2, keepdims=True, dtype=np.float64)
     own = np.broadcast_to(own[:, np.newaxis], tokens.shape)
     if not len(sums) or np.allclose(tokens, own, rtol=1e-5):
         return sums
     shares = np.where(tokens > 0, sums / np.maximum(tokens, TINY), mean)
     multinomial = 1.0 - (mean**2).sum(axis=1, keepdims=True)  # the variance v of a token of weight 1
-    variance = np.maximum(weight - 1.0 + multinomial, 0.0)
-    within = variance * (1 / np.maximum(tokens, TINY)).mean(axis=0)  # at t tokens
+    variance = np.minimum(np.maximum(weight - 1.0 + multinomial, 0.0), inside)
+    if inside < PURE:
+        return shares * own
+    some = tokens > 0  # a label may have none in a draw from the limit
+    inverse = np.where(some, 1 / np.maximum(tokens, TINY), 0.0).sum(axis=0) / np.maximum(some.sum(axis=0), 1)
+    within = variance * inverse  # at t tokens
     spread = ((shares - mean) ** 2).sum(axis=2, keepdims=True).mean(axis=0)
     between = np.maximum(spread - within, 0.0) * (1.0 if ratio is None else ratio[:, np.newaxis])
     factor = (between + within) / np.maximum(spread, within + TINY)

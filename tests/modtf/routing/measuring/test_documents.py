@@ -268,6 +268,35 @@ def test_the_chance_level_holds_where_documents_of_one_label_are_longer(ratio):
     assert sum(value.value > value.chance_high for value in values) <= 10
 
 
+@pytest.mark.slow
+def test_the_chance_level_holds_for_a_few_long_documents():
+    """Three documents of a label with 1,000 tokens each, 97 of four others with 20; all have own tastes."""
+    label, above = np.r_[np.zeros(3, int), 1 + np.arange(97) % 4], []
+    for seed in range(40):
+        generator = np.random.default_rng(seed)
+        documents = np.repeat(np.arange(100), np.where(label == 0, 1000, 20))
+        taste = generator.dirichlet(np.full(6, 3.0), 100)[documents]
+        experts = (taste.cumsum(axis=1) < generator.random((len(documents), 1))).sum(axis=1).clip(max=5)
+        (layer,) = measure_activations(
+            experts=experts[:, np.newaxis], num_experts=6, labels=label[documents], documents=documents,
+            label_probs="uniform", seed=seed,
+        )  # fmt: skip
+        found = layer.hard.values[ADJUSTED]
+        above.append(found.value > found.chance_high)
+    assert sum(above) <= 3
+
+
+def test_documents_with_an_expert_of_their_own_say_nothing_of_labels():
+    generator = np.random.default_rng(0)
+    documents = np.repeat(np.arange(40), np.ceil(generator.lognormal(3, 0.8, 40)).astype(int))
+    labels = generator.permutation(np.arange(40) % 4)[documents]
+    (layer,) = measure_activations(
+        experts=documents[:, np.newaxis], num_experts=40, labels=labels, documents=documents, permutations=39
+    )
+    found = layer.hard.values[ADJUSTED]
+    assert found.value <= found.chance_high + 1e-6
+
+
 @pytest.mark.parametrize(("runs", "said"), [(1, True), (2, False)])
 def test_labels_with_one_run_in_one_document_are_named(runs, said):
     """A concatenated text: nothing can be exchanged."""
