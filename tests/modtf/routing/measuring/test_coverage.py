@@ -69,9 +69,11 @@ def inside(setting, number, monkeypatch):
      "tokens, rare labels", "limit, documents", "limit, turns", "limit, blocks", "limit, tokens"],
 )  # fmt: skip
 def test_the_band_holds_95_in_100(setting, monkeypatch):
-    """The limit is meant for thousands of documents; with 40 its interval is somewhat too wide."""
+    """The limit is meant for thousands of documents; with 40 its interval is somewhat too wide. So is that of
+    rare labels."""
     share, above = inside(setting, 1000, monkeypatch)
-    assert 0.93 <= share <= (0.99 if setting.startswith("limit") else 0.97), (share, above)
+    most = 0.99 if setting.startswith("limit") else 0.98 if "rare" in setting else 0.97
+    assert 0.93 <= share <= most, (share, above)
 
 
 @pytest.mark.parametrize("unit", ["runs", "documents"])
