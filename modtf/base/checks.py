@@ -12,8 +12,8 @@ NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
-    """Raise `ValueError` with the received value and the expected choices. True is not 1 here: it has other
-    text, so that an option would have two names."""
+    """Raise `ValueError` with the received value and the expected choices. True and 1 differ: results name
+    an option by its text."""
     known = list(choices)
     if value not in known or not any(isinstance(value, bool) == isinstance(one, bool) for one in known):
         expected = f"expected one of {', '.join(map(str, known))}.{did_you_mean(value, known)}"

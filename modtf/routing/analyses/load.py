@@ -47,7 +47,7 @@ class Load(Analysis):
     panels: ClassVar = ((OVERALL, DOCUMENT), ("load_variation",), (DEAD,))
 
     def rows(self, data: Choices, options: Options) -> Iterator[dict[str, Any]]:
-        balanced: dict[tuple[int, ...], Array] = {}
+        balanced: dict[tuple[int, ...], tuple[Array, dict[str, float]]] = {}
         measure = partial(measures_of, numbers=data.expert_numbers.tolist())
         for place in options.progress(range(len(data.layers))):
             generator = options.generator()
@@ -55,11 +55,12 @@ class Load(Analysis):
             tokens = data.tokens_by_choices(place)[0]
             key = tuple(tokens.tolist())
             if key not in balanced:
-                balanced[key] = balanced_loads(tokens, data.num_experts, options.permutations, generator)
+                loads = balanced_loads(tokens, data.num_experts, options.permutations, generator)
+                balanced[key] = loads, balanced_limits(tokens, data.num_experts, len(data.layers))
+            drawn, limits = balanced[key]
             most = {"utilisation": 1.0, "load": 1.0, DEAD: data.num_experts}
-            limits = balanced_limits(tokens, data.num_experts, len(data.layers))
             for row in rows_of_sums(
-                data, place, measure, list(per_group), balanced[key], options.confidence, (0, np.inf), most
+                data, place, measure, list(per_group), drawn, options.confidence, (0, np.inf), most
             ):
                 yield row | ({"limit": limits[row["measure"]]} if row["measure"] in limits else {})
             yield from document_rows(data, place, generator, options)
